@@ -1,11 +1,13 @@
 //! Which leases a delete of many has released, by the count and a read after it.
 
-use mongo_lease_core::format;
 use mongo_lease_core::rules::outcome::Then;
 use mongodb::bson::{DateTime, doc};
 
-use super::{EndItem, EndReply, which_ended, which_left};
-use crate::failure::Failure;
+use super::{EndItem, EndReply, which_ended};
+use crate::commands::failure::Failure;
+use crate::commands::release::{Form, GrantMatch, ReleaseTarget};
+use crate::commands::reply::Ended;
+use crate::commands::snapshot::{self, LeaseSnapshot};
 use crate::runner::Earlier;
 use mongo_lease_core::commands::release::{GrantMatch, ReleaseTarget};
 use mongo_lease_core::commands::reply::{Ended, HandedOff};
@@ -13,7 +15,7 @@ use mongo_lease_core::commands::snapshot::{self, LeaseSnapshot};
 
 fn target(name: &str) -> ReleaseTarget {
     let grant = GrantMatch::Grant("own.1".into());
-    ReleaseTarget { name: name.to_owned(), value: "own".to_owned(), grant }
+    ReleaseTarget { name: name.to_owned(), value: "own".to_owned(), grant, form: Form::Plain }
 }
 
 /// The document as the read finds it.
@@ -27,15 +29,15 @@ fn stands(name: &str, value: &str, grant_id: &str) -> LeaseSnapshot {
     })
 }
 
-/// The reply to a command that released so many, and left so many to the general form.
-fn counted(count: i64, left: i64) -> HandedOff {
-    HandedOff { ended: Ended { count, at: None }, left }
+/// The reply to a command that released so many.
+fn counted(count: i64) -> Ended {
+    Ended { count, at: None }
 }
 
 /// The answer to each item: released, not released, or unknown.
 fn told(targets: &[ReleaseTarget], count: i64, found: &[LeaseSnapshot]) -> Vec<Option<bool>> {
     let items: Vec<_> = targets.iter().cloned().map(EndItem::new).collect();
-    let answers = which_ended(&items, counted(count, 0), found);
+    let answers = which_ended(&items, counted(count), found);
     let short = |answer: Result<EndReply, Failure>| match answer {
         Ok(ended) => Some(ended == EndReply::Ended),
         Err(failure) => {
@@ -92,7 +94,7 @@ fn behind_a_cut_off_command_what_has_gone_is_told_apart() {
         let items = ["a", "b", "c"].map(item);
         let found = [stands("b", "own", "own.1")];
         let answers = |count| -> Vec<EndReply> {
-            let answers = which_ended(&items, counted(count, 0), &found);
+            let answers = which_ended(&items, counted(count), &found);
             answers.into_iter().map(Result::unwrap).collect()
         };
         let (gone, stands) = (EndReply::Gone(earlier), EndReply::NotEnded(earlier));
@@ -100,62 +102,4 @@ fn behind_a_cut_off_command_what_has_gone_is_told_apart() {
         // The count equals the number of items: nothing was released before.
         assert_eq!(answers(2), [EndReply::Ended, stands, EndReply::Ended]);
     }
-}
-
-/// A hand-off that has left some leases to the general form: those that are still there go by it.
-#[test]
-fn what_a_hand_off_left_goes_by_the_general_form() {
-    let items = ["a", "b", "c"].map(|name| EndItem::new(target(name)));
-    let found = [stands("b", "own", "own.1")];
-    let answers = |count| -> Vec<EndReply> {
-        let answers = which_ended(&items, counted(count, 1), &found);
-        answers.into_iter().map(Result::unwrap).collect()
-    };
-    let left = EndReply::LeftToAdmit(Earlier::NotApplied);
-    let not_there = EndReply::NotEnded(Earlier::NotApplied);
-    assert_eq!(answers(2), [EndReply::Ended, left, EndReply::Ended]);
-    assert_eq!(answers(0), [not_there, left, not_there]);
-    // Two have gone, and one of them was not there before.
-    let some = which_ended(&items, counted(1, 1), &found);
-    assert!(some[0].is_err() && some[2].is_err());
-    assert_eq!(some[1].as_ref().ok(), Some(&left));
-}
-
-/// A read for releases shows no holders: a share that is released by its value may be among them.
-#[test]
-fn a_share_released_by_value_goes_by_the_general_form() {
-    let by_value = |name: &str| ReleaseTarget { grant: GrantMatch::Any, ..target(name) };
-    let found = [stands("a", format::SHARED_VALUE, "")];
-    for earlier in [Earlier::NotApplied, Earlier::CutOff] {
-        let item = |target| EndItem { earlier, ..EndItem::new(target) };
-        let items = [item(by_value("a")), item(target("b"))];
-        let answers = |count, left| -> Vec<EndReply> {
-            let answers = which_ended(&items, counted(count, left), &found);
-            answers.into_iter().filter_map(Result::ok).collect()
-        };
-        // A hand-off says that it has left some to the general form. A delete finds none of the holders.
-        let general = EndReply::LeftToAdmit(earlier);
-        assert_eq!(answers(0, 1), [general, EndReply::NotEnded(earlier)]);
-        assert_eq!(answers(1, 1), [general, EndReply::Ended]);
-        let next = EndReply::NotEnded(earlier);
-        assert_eq!(answers(0, 0), [next, EndReply::NotEnded(earlier)]);
-        assert_eq!(answers(1, 0), [next, EndReply::Ended]);
-        // Both were ended, or a count that no server answers: others share the first one since.
-        assert_eq!(answers(2, 0)[0], EndReply::NotEnded(Earlier::Unanswered));
-    }
-}
-
-/// A call that leaves the queue goes by the general form where its document has a queue still, or shows its grant.
-#[test]
-fn who_leaves_goes_by_the_general_form_where_a_queue_is_left() {
-    let item = EndItem::new(target("a"));
-    let left = EndReply::LeftToAdmit(Earlier::NotApplied);
-    assert_eq!(which_left(&item, Some(&[])), EndReply::Ended);
-    assert_eq!(which_left(&item, Some(&[stands("a", "other", "other.1")])), EndReply::Ended);
-    assert_eq!(which_left(&item, Some(&[stands("a", "own", "own.1")])), left);
-    let mut queue = stands("a", "other", "other.1");
-    queue.info.waiting = 1;
-    assert_eq!(which_left(&item, Some(&[queue])), left);
-    // The read failed.
-    assert_eq!(which_left(&item, None), left);
 }

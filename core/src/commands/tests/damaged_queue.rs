@@ -8,18 +8,17 @@ use std::time::Duration;
 use crate::bson::{Bson, DateTime, Document, doc};
 use crate::rules::slots::Lane;
 use crate::rules::tombstone::is_tombstone;
+use crate::spec::EndScope;
 use futures_util::stream::{self, StreamExt};
 use mongo_lease_testbed::Server;
 use mongodb::Database;
 
 use super::{SENT, request};
 use crate::commands::Command;
-use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire, QueueOptions};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, QueueOptions, SlowAcquire};
 use crate::commands::find::FindLeases;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
-use crate::commands::release::{
-    GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
-};
+use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget};
 use crate::commands::tests::fresh_values;
 
 const COLLECTION: &str = "locks";
@@ -38,6 +37,8 @@ fn entry() -> Document {
         "expiresAt": DateTime::from_millis(now + HOUR),
         "ttlMs": 30_000_i64,
         "maxClockSkewMs": 1_000_i64,
+        "permits": 1_i64,
+        "limit": 1_i64,
         "owner": "owner",
         "metadata": {},
     }
@@ -115,14 +116,15 @@ impl Lease {
     }
 
     fn target(&self) -> ReleaseTarget {
-        ReleaseTarget { name: self.name.clone(), value: "v".to_owned(), grant: GrantMatch::Any }
+        let (name, value) = (self.name.clone(), "v".to_owned());
+        ReleaseTarget { name, value, grant: GrantMatch::Any, form: Form::Plain }
     }
 
     async fn join(&self, queue: &Bson) {
         let joins = Some(QueueOptions { life: LIFE, queue_max: 7 });
         let request =
             AcquireRequest { name: self.name.clone(), value: "me".to_owned(), joins, ..request() };
-        let acquire = FullAcquire { request: Arc::new(request), attempt: 1, predecessor: None };
+        let acquire = SlowAcquire { request: Arc::new(request), attempt: 1, predecessor: None };
         let AcquireReply::Refused(refused) = self.run(&acquire, queue).await else {
             panic!("granted: {queue}");
         };
@@ -142,40 +144,39 @@ impl Lease {
         assert!(self.run(&in_line, queue).await.len() <= 1);
     }
 
-    /// Each kind of release ends it: the document is deleted, the lease is handed off, or it has no holder.
-    async fn end(&self, queue: &Bson) {
-        let hand_off = |to| {
-            let values = fresh_values();
-            HandOff { targets: vec![self.target()], to, values }
-        };
-        let release = Release { targets: vec![self.target()] };
-        let somebody_waits =
-            self.run(&hand_off(HandOffTo::LiveWaiter), queue).await.ended.count == 1;
-        let is_deleted = self.run(&release, queue).await.count == 1;
+    fn end(&self, scope: EndScope) -> End {
+        End { targets: vec![self.target()], scope, values: fresh_values() }
+    }
+
+    /// Each kind of release ends it: the document is deleted, a waiter is admitted, or it has no holder.
+    async fn release(&self, queue: &Bson) {
+        let delete = Delete { targets: vec![self.target()] };
+        let is_deleted = self.run(&delete, queue).await.count == 1;
         // The queue may have an entry that is not live.
         let is_empty = queue.as_array().is_none_or(Vec::is_empty);
         assert_eq!(is_deleted, is_empty, "{queue}");
-        assert!(!(is_deleted && somebody_waits), "{queue}");
-        for to in [HandOffTo::LiveWaiterOrNobody, HandOffTo::AfterLeavingQueue] {
-            assert_eq!(self.run(&hand_off(to), queue).await.ended.count, 1, "{queue}");
+        let beside = self.run(&self.end(EndScope::BesideOthers), queue).await;
+        assert_eq!(beside.count == 0, is_deleted, "{queue}");
+        for scope in [EndScope::Anywhere, EndScope::HeldOrQueued] {
+            assert_eq!(self.run(&self.end(scope), queue).await.count, 1, "{queue}");
             let after = self.document().await.unwrap();
-            let nobody = is_tombstone(after.get_str("value").unwrap());
-            assert_eq!(nobody, !somebody_waits, "{after}");
-            assert!(!after.contains_key("queue"), "{after}");
+            let value = after.get_str("value").unwrap();
+            assert_ne!(value, "v", "{after}");
+            // Other texts are values too, and a waiter with one of them is admitted.
+            assert_eq!(is_tombstone(value), !after.contains_key("promoted"), "{after}");
+            assert!(!after.contains_key("queue") || queue.as_array().is_none(), "{after}");
             assert!(after.get_datetime("expiresAt").is_ok(), "{after}");
         }
-        let later =
-            ReleaseLater { target: self.target(), hold_at_least: LIFE, values: fresh_values() };
+        let (hold_at_least, values) = (LIFE, fresh_values());
+        let later = EndLater { target: self.target(), hold_at_least, values };
         assert!(self.run(&later, queue).await, "{queue}");
     }
 
     /// A caller that leaves finds no entry of its own, and changes nothing.
     async fn leave(&self, queue: &Bson) {
         let target = ReleaseTarget { value: "waiting".to_owned(), ..self.target() };
-        let (to, values) = (HandOffTo::AfterLeavingQueue, fresh_values());
-        let leaving = HandOff { targets: vec![target], to, values };
-        let handed_off = self.run(&leaving, queue).await;
-        assert_eq!((handed_off.ended.count, handed_off.left), (0, 0), "{queue}");
+        let leaving = End { targets: vec![target], ..self.end(EndScope::HeldOrQueued) };
+        assert_eq!(self.run(&leaving, queue).await.count, 0, "{queue}");
         assert_eq!(self.document().await.unwrap().get("queue"), Some(queue));
     }
 
@@ -213,7 +214,7 @@ async fn an_entry_from_the_far_future_stops_nobody() {
     let lease = Lease { database: (*database).clone(), name: "$far".to_owned() };
     let queue = vec![entry_with("heartbeatAt", DateTime::MAX)].into();
     lease.join(&queue).await;
-    lease.end(&queue).await;
+    lease.release(&queue).await;
     database.drop_database().await.unwrap();
 }
 
@@ -225,7 +226,7 @@ async fn no_command_fails_on_a_damaged_queue() {
         async move {
             lease.join(&queue).await;
             lease.beat(&queue).await;
-            lease.end(&queue).await;
+            lease.release(&queue).await;
             lease.look(&queue).await;
         }
     });

@@ -3,34 +3,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::guesses::FastForm;
-use mongo_lease_core::rules::ids::{CallId, GrantId};
-use mongo_lease_core::rules::pattern::NamePattern;
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::time::Instant;
-use mongodb::bson::{Document, doc};
+use crate::bson::{Document, Timestamp, doc};
+use crate::rules::guesses::FastForm;
+use crate::rules::ids::{CallId, GrantId};
+use crate::rules::pattern::NamePattern;
+use crate::rules::permits::Permits;
+use crate::rules::slots::Lane;
+use crate::rules::time::Instant;
+use crate::spec::EndScope;
 
 use super::{request, values};
 use crate::commands::Command;
-use crate::commands::acquire::{AcquireRequest, FullAcquire, QueueOptions};
+use crate::commands::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
+use crate::commands::fast_admit::FastAdmit;
 use crate::commands::find::{FindLeases, GetLease, Page};
+use crate::commands::find_holders::FindHolders;
 use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use crate::commands::indexes::FindOtherFormat;
-use crate::commands::permits::{
-    Admit, DeleteLastHolder, FastAdmit, FindHolders, ReleaseAndAdmit, ReleasePermit, ReleaseScope,
-    RenewHolders,
-};
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
-use crate::commands::release::{
-    GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
-};
+use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget};
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
+use crate::commands::renew_holders::RenewHolders;
 use crate::commands::standalone_token::StandaloneToken;
 use crate::commands::tombstone::Tombstone;
-use crate::token::Token;
 
 /// Contained in each text of a user's, and in none of ours.
 pub(super) const MARK: &str = "user";
@@ -54,17 +51,26 @@ fn grant_id() -> GrantId {
     CallId::from(CALL).grant(1)
 }
 
-fn acquire(joins: Option<QueueOptions>, predecessor: Option<&str>) -> FullAcquire {
+fn acquire(joins: Option<QueueOptions>, predecessor: Option<&str>) -> SlowAcquire {
+    acquire_of(Permits::EXCLUSIVE, joins, predecessor)
+}
+
+fn acquire_of(
+    permits: Permits,
+    joins: Option<QueueOptions>,
+    predecessor: Option<&str>,
+) -> SlowAcquire {
     let request = AcquireRequest {
         name: NAME.to_owned(),
         value: VALUE.to_owned(),
         call_id: CALL.into(),
         owner: OWNER.into(),
         metadata: metadata(),
+        permits,
         joins,
         ..request()
     };
-    FullAcquire {
+    SlowAcquire {
         request: Arc::new(request),
         attempt: 1,
         predecessor: predecessor.map(str::to_owned),
@@ -83,7 +89,9 @@ fn take(joins: Option<QueueOptions>) -> FastAcquire {
 
 /// One target of each kind.
 fn targets() -> Vec<ReleaseTarget> {
-    let target = |grant| ReleaseTarget { name: NAME.to_owned(), value: VALUE.to_owned(), grant };
+    let form = Form::Either;
+    let target =
+        |grant| ReleaseTarget { name: NAME.to_owned(), value: VALUE.to_owned(), grant, form };
     let of_call = |except| GrantMatch::Call { call_id: CALL.into(), except };
     let kinds =
         [GrantMatch::Any, GrantMatch::Grant(grant_id()), of_call(None), of_call(Some(grant_id()))];
@@ -112,7 +120,6 @@ pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
 fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
     let life = Duration::from_secs(10);
     let joins = Some(QueueOptions { life, queue_max: 7 });
-    let hand_off = |to| HandOff { targets: targets(), to, values: values() }.build("locks", sent);
     let acquires = vec![take(None), take(joins)];
     vec![
         ("take", take(joins).build("locks", sent)),
@@ -132,9 +139,6 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
             .build("locks", sent),
         ),
         ("beat", Heartbeat { entries: places(), life }.build("locks", sent)),
-        ("hand on to somebody", hand_off(HandOffTo::LiveWaiter)),
-        ("hand on to anybody", hand_off(HandOffTo::LiveWaiterOrNobody)),
-        ("leave", hand_off(HandOffTo::AfterLeavingQueue)),
     ]
 }
 
@@ -144,15 +148,14 @@ fn renewed() -> RenewalTarget {
 
 fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
     let hold_at_least = Duration::from_secs(5);
-    let later =
-        |target| ReleaseLater { target, hold_at_least, values: values() }.build("locks", sent);
+    let later = |target| EndLater { target, hold_at_least, values: values() }.build("locks", sent);
     let RenewalTarget { key: own, lasts } = renewed();
     let guard = Guard { key: own, lasts };
     let timing = request().timing;
     let resume = Resume { key: key(), fresh_id: grant_id(), ttl: None, timing };
     let tombstone = Tombstone { targets: targets(), values: values() };
     let mut commands = vec![
-        ("release", Release { targets: targets() }.build("locks", sent)),
+        ("delete", Delete { targets: targets() }.build("locks", sent)),
         ("tombstone", tombstone.build("locks", sent)),
         ("renew", RenewMany { grants: vec![renewed()] }.build("locks", sent)),
         ("resume", resume.build("locks", sent)),
@@ -160,44 +163,30 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
         ("tick", StandaloneToken { key: key() }.build("locks", sent)),
         ("dry run", DryRun.build("locks", sent)),
     ];
-    commands.extend(targets().into_iter().map(|target| ("release later", later(target))));
+    commands.extend(targets().into_iter().map(|target| ("end later", later(target))));
+    let end = |scope| End { targets: targets(), scope, values: values() }.build("locks", sent);
+    commands.extend([
+        ("end beside others", end(EndScope::BesideOthers)),
+        ("end anywhere", end(EndScope::Anywhere)),
+        ("end or leave", end(EndScope::HeldOrQueued)),
+    ]);
     commands
 }
 
 fn writes_for_permits(sent: Instant) -> Vec<(&'static str, Document)> {
     let joins = Some(QueueOptions { life: Duration::from_secs(10), queue_max: 7 });
-    let permits = Permits::SHARED;
-    let admit = |joins| {
-        let request = acquire(joins, None).request;
-        Admit { request, permits, attempt: 1 }.build("locks", sent)
-    };
-    let fast = FastAdmit { request: acquire(joins, None).request, permits, attempt: 1 };
-    let release = |scope| {
-        move |target| ReleaseAndAdmit { target, scope, values: values() }.build("locks", sent)
-    };
-    let mut commands = vec![
-        ("admit", admit(None)),
-        ("admit or join", admit(joins)),
+    let admit = |joins| acquire_of(Permits::SHARED, joins, None);
+    let fast = FastAdmit { request: admit(joins).request, attempt: 1 };
+    vec![
+        ("admit", admit(None).build("locks", sent)),
+        ("admit or join", admit(joins).build("locks", sent)),
         ("admit fast", fast.build("locks", sent)),
         ("renew a permit", RenewHolders { grants: vec![renewed()] }.build("locks", sent)),
         (
             "renew two permits",
             RenewHolders { grants: vec![renewed(), renewed()] }.build("locks", sent),
         ),
-        ("release a permit", ReleasePermit { key: key(), values: values() }.build("locks", sent)),
-        ("delete the last holder", DeleteLastHolder { key: key() }.build("locks", sent)),
-    ];
-    // One name for each kind of target.
-    let names = [
-        "release and admit any",
-        "release and admit one",
-        "release and admit of a call",
-        "release and admit of a call but one",
-    ];
-    for scope in [ReleaseScope::Grant, ReleaseScope::GrantOrEntry] {
-        commands.extend(names.into_iter().zip(targets().into_iter().map(release(scope))));
-    }
-    commands
+    ]
 }
 
 fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
@@ -208,7 +197,8 @@ fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
         limit: 100,
     };
     let look = FindLeases { names: vec![NAME.to_owned()], lane: Lane::Acquire, after: None };
-    let look_after = FindLeases { after: Some(Token::from_parts(9, 3)), ..look.clone() };
+    let look_after =
+        FindLeases { after: Some(Timestamp { time: 9, increment: 3 }), ..look.clone() };
     vec![
         ("in line", FindEntries { entries: places() }.build("locks", sent)),
         ("look", look.build("locks", sent)),

@@ -1,7 +1,6 @@
 //! The examples of `docs/format.md`: each document is read, and each command turns the one before it into the next one.
 
 use crate::bson::Document;
-use crate::bson::Document;
 use crate::rules::ids::GrantId;
 use crate::spec::{
     self, AcquireRequest, AsBuilt, EndScope, Expiry, GrantKey, GrantMatch, HolderElement,

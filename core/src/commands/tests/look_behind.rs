@@ -6,9 +6,8 @@ use mongo_lease_testbed::{FailPoint, ReplicaSet, TestDatabase};
 use mongodb::error::ErrorKind;
 
 use super::SENT;
-use crate::commands::Command;
 use crate::commands::find::FindLeases;
-use crate::commands::token;
+use crate::commands::{Command, token};
 
 const MAX_TIME_MS_EXPIRED: i32 = 50;
 

@@ -14,26 +14,29 @@ mod look_behind;
 mod no_clock;
 mod outcome;
 mod paths;
+#[cfg(feature = "memory")]
 mod reading;
 #[cfg(feature = "memory")]
 mod shared_use;
 mod snapshot;
+mod variables;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mongo_lease_core::rules::guesses::FastForm;
-use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::timing::Timing;
-use mongo_lease_core::rules::tombstone::TombstoneValues;
-use mongodb::bson::{Bson, Document, doc};
+use crate::bson::{Bson, Document, doc};
+use crate::rules::guesses::FastForm;
+use crate::rules::permits::Permits;
+use crate::rules::time::Instant;
+use crate::rules::timing::Timing;
+use crate::rules::tombstone::TombstoneValues;
 
-use super::acquire::{AcquireRequest, FullAcquire, QueueOptions};
+use super::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
 use super::fast_acquire::FastAcquire;
 use super::guard::Guard;
 use super::heartbeat::{FindEntries, Heartbeat, QueueEntry};
-use super::release::{GrantMatch, ReleaseTarget};
+use super::release::{Form, GrantMatch, ReleaseTarget};
 use super::renew::{GrantKey, RenewalTarget, Resume};
 use super::standalone_token::StandaloneToken;
 
@@ -48,14 +51,15 @@ fn request() -> AcquireRequest {
         call_id: "$call".into(),
         owner: "$owner".into(),
         metadata: doc! { "$meta": "$meta" },
+        permits: Permits::EXCLUSIVE,
         timing: Arc::new(timing),
         has_oplog: true,
         joins: None,
     }
 }
 
-fn acquire() -> FullAcquire {
-    FullAcquire { request: Arc::new(request()), attempt: 3, predecessor: None }
+fn acquire() -> SlowAcquire {
+    SlowAcquire { request: Arc::new(request()), attempt: 3, predecessor: None }
 }
 
 /// The same call's first attempt, by the fast path.
@@ -70,9 +74,9 @@ fn take() -> FastAcquire {
 }
 
 /// The same call when it waits in the queue.
-fn joining() -> FullAcquire {
+fn joining() -> SlowAcquire {
     let joins = QueueOptions { life: Duration::from_secs(10), queue_max: 7 };
-    FullAcquire {
+    SlowAcquire {
         request: Arc::new(AcquireRequest { joins: Some(joins), ..request() }),
         attempt: 3,
         predecessor: None,
@@ -128,7 +132,7 @@ fn resume(fresh_id: &str) -> Resume {
 }
 
 fn target(grant: GrantMatch) -> ReleaseTarget {
-    ReleaseTarget { name: "$name".to_owned(), value: "$$NOW".to_owned(), grant }
+    ReleaseTarget { name: "$name".to_owned(), value: "$$NOW".to_owned(), grant, form: Form::Plain }
 }
 
 /// Visits this value and every value within it.
@@ -144,6 +148,6 @@ fn walk(value: &Bson, visit: &mut impl FnMut(&Bson)) {
 
 /// A reply of a `findAndModify`.
 fn found(document: impl Into<Bson>) -> Document {
-    let time = mongodb::bson::Timestamp { time: 1_700_000_000, increment: 5 };
+    let time = crate::bson::Timestamp { time: 1_700_000_000, increment: 5 };
     doc! { "value": document, "lastErrorObject": { "n": 1 }, "ok": 1.0, "operationTime": time }
 }

@@ -1,8 +1,10 @@
 //! Reads a real document in the specification's terms.
 
 use crate::bson::{Bson, Document};
-use crate::spec::{self, Element, Entry, Expiry, Grant, Promoted, Queue, Types};
-use crate::spec::{Admission, DamagedHolder, Holder, HolderElement, Holders, Share};
+use crate::spec::{
+    self, Admission, DamagedHolder, Element, Entry, Expiry, Grant, Holder, HolderElement, Holders,
+    Promoted, Queue, Share, Types,
+};
 
 /// Types that are texts in a document.
 pub(super) trait Readable: Types {
@@ -76,7 +78,8 @@ pub(super) fn element<T: Readable>(found: &Bson) -> Element<T> {
 fn entry<T: Readable>(document: &Document) -> Option<Entry<T>> {
     let date = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
     let number = |field| document.get_i64(field).ok();
-    let share = number("permits").zip(number("limit"));
+    let share = Share { permits: number("permits")?, limit: number("limit")? };
+    Some(share).filter(|share| share.is_valid())?;
     Some(Entry {
         value: T::value(document.get_str("value").ok()?),
         id: T::id(document.get_str("id").ok()?),
@@ -85,7 +88,7 @@ fn entry<T: Readable>(document: &Document) -> Option<Entry<T>> {
         expires_at: date("expiresAt")?,
         ttl: number("ttlMs")?,
         max_clock_skew: number("maxClockSkewMs")?,
-        share: share.map(|(permits, limit)| Share { permits, limit }),
+        share,
         details: T::details(document),
     })
 }

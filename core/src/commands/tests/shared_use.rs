@@ -1,28 +1,31 @@
 //! A lease in shared use as users see it, on a real server and in memory: by the commands that admit.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mongo_lease_core::rules::guesses::FastForm;
-use mongo_lease_core::rules::pattern::NamePattern;
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::time::millis_up;
-use mongo_lease_core::rules::timing::Timing;
+use crate::bson::{Document, doc};
+use crate::rules::guesses::FastForm;
+use crate::rules::pattern::NamePattern;
+use crate::rules::permits::Permits;
+use crate::rules::time::millis_up;
+use crate::rules::timing::Timing;
 use mongo_lease_testbed::{Server, TestDatabase};
-use mongodb::bson::{Document, doc};
 
 use super::{SENT, request};
 use crate::commands::Command;
-use crate::commands::acquire::{AcquireReply, AcquireRequest, FullAcquire};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
 use crate::commands::fast_acquire::FastAcquire;
+use crate::commands::fast_admit::FastAdmit;
 use crate::commands::find::{GetLease, Page};
-use crate::commands::permits::{Admit, FastAdmit};
 use crate::info::LeaseInfo;
-use crate::memory::MemoryStore;
+use crate::memory::Leases;
+
+/// The date in memory.
+const NOW_MS: i64 = 1_700_000_000_000;
 
 enum Backend {
     Real(TestDatabase),
-    Memory(MemoryStore),
+    Memory(Mutex<Leases>),
 }
 
 impl Backend {
@@ -32,8 +35,9 @@ impl Backend {
                 let reply = database.run_command(command.build("locks", SENT)).await.unwrap();
                 command.decode(&reply, SENT).unwrap()
             }
-            Backend::Memory(store) => {
-                store.with_collection("locks", |leases| command.carry_out(leases, SENT))
+            Backend::Memory(leases) => {
+                let mut leases = leases.lock().unwrap();
+                command.carry_out(&mut leases.collection("locks", NOW_MS), SENT)
             }
         }
     }
@@ -45,13 +49,13 @@ impl Backend {
     }
 
     async fn admit(&self, name: &str, value: &str, permits: Permits, ttl: Duration) {
-        let request = call(name, value, ttl);
-        let reply = self.run(FastAdmit { request, permits, attempt: 1 }).await;
+        let request = call(name, value, permits, ttl);
+        let reply = self.run(FastAdmit { request, attempt: 1 }).await;
         assert!(matches!(reply, AcquireReply::Granted(_)), "{value}: {reply:?}");
     }
 
     async fn acquire(&self, name: &str, value: &str) {
-        let request = call(name, value, Duration::from_secs(30));
+        let request = call(name, value, Permits::EXCLUSIVE, Duration::from_secs(30));
         let form = FastForm::LookUp;
         let reply =
             self.run(FastAcquire { request, attempt: 1, form, resends: 0, first_sent: None }).await;
@@ -67,13 +71,13 @@ async fn check(test: impl AsyncFn(&Backend)) {
     database.run_command(indexes).await.unwrap();
     let real = Backend::Real(database);
     test(&real).await;
-    test(&Backend::Memory(MemoryStore::new())).await;
+    test(&Backend::Memory(Leases::new(NOW_MS).into())).await;
     let Backend::Real(database) = real else { unreachable!() };
     database.drop_database().await.unwrap();
 }
 
 /// The call of a process whose owner is the value's first letter.
-fn call(name: &str, value: &str, ttl: Duration) -> Arc<AcquireRequest> {
+fn call(name: &str, value: &str, permits: Permits, ttl: Duration) -> Arc<AcquireRequest> {
     let timing = Timing::new(ttl, Duration::from_secs(1), None).unwrap();
     Arc::new(AcquireRequest {
         name: name.to_owned(),
@@ -81,9 +85,14 @@ fn call(name: &str, value: &str, ttl: Duration) -> Arc<AcquireRequest> {
         call_id: value.into(),
         owner: owner(&value[..1]).into(),
         metadata: doc! { "of": value },
+        permits,
         timing: Arc::new(timing),
         ..request()
     })
+}
+
+fn slow(request: Arc<AcquireRequest>, attempt: u32) -> SlowAcquire {
+    SlowAcquire { request, attempt, predecessor: None }
 }
 
 fn owner(label: &str) -> String {
@@ -140,11 +149,10 @@ async fn a_refused_call_for_permits_tells_how_many_are_in_use() {
     check(async |backend| {
         backend.admit("tenant:7", "a", of(3, 5), LONG).await;
         backend.admit("tenant:7", "b", of(2, 5), SHORT).await;
-        let request = || call("tenant:7", "c", LONG);
-        let permits = of(1, 5);
-        let fast = backend.run(FastAdmit { request: request(), permits, attempt: 1 }).await;
-        let full = backend.run(Admit { request: request(), permits, attempt: 2 }).await;
-        for reply in [fast, full] {
+        let request = || call("tenant:7", "c", of(1, 5), LONG);
+        let fast = backend.run(FastAdmit { request: request(), attempt: 1 }).await;
+        let slow = backend.run(slow(request(), 2)).await;
+        for reply in [fast, slow] {
             let AcquireReply::Refused(refused) = reply else { panic!("{reply:?}") };
             let info = &refused.info;
             assert_eq!((info.shared, info.in_use, info.limit), (true, Some(5), Some(5)));
@@ -162,11 +170,11 @@ async fn a_refused_call_for_permits_tells_how_many_are_in_use() {
 #[tokio::test]
 async fn a_late_fast_attempt_takes_no_second_permit() {
     check(async |backend| {
-        let (request, permits) = (call("tenant:7", "a", LONG), of(1, 5));
-        let second = Admit { request: Arc::clone(&request), permits, attempt: 2 };
+        let request = call("tenant:7", "a", of(1, 5), LONG);
+        let second = slow(Arc::clone(&request), 2);
         let AcquireReply::Granted(granted) = backend.run(second).await else { panic!("free") };
-        let late = backend.run(FastAdmit { request, permits, attempt: 1 }).await;
-        assert_eq!(late, AcquireReply::UseFullForm { maybe_granted: false });
+        let late = backend.run(FastAdmit { request, attempt: 1 }).await;
+        assert_eq!(late, AcquireReply::UseSlowForm { maybe_granted: false });
         let info = backend.get("tenant:7").await;
         assert_eq!((info.in_use, info.holders.len()), (Some(1), 1), "{:?}", granted.grant_id);
     })
@@ -178,8 +186,8 @@ async fn a_late_fast_attempt_takes_no_second_permit() {
 async fn a_refused_exclusive_call_tells_of_shared_use() {
     check(async |backend| {
         backend.admit("doc", "a", Permits::SHARED, SHORT).await;
-        let request = call("doc", "w", LONG);
-        let reply = backend.run(FullAcquire { request, attempt: 1, predecessor: None }).await;
+        let request = call("doc", "w", Permits::EXCLUSIVE, LONG);
+        let reply = backend.run(slow(request, 1)).await;
         let AcquireReply::Refused(refused) = reply else { panic!("{reply:?}") };
         let info = refused.info;
         assert_eq!((info.shared, info.in_use, info.limit), (true, None, None));

@@ -8,10 +8,12 @@ use futures_util::FutureExt;
 use mongo_lease_core_tests::Chance;
 use mongo_lease_testbed::Seed;
 
+use super::names::Callers;
 use super::real::Real;
 use super::results::result;
 use super::small::Document;
 use super::steps::Step;
+use crate::commands::DecodeError;
 
 /// How many steps a sequence has.
 const STEPS: i64 = 24;
@@ -27,16 +29,6 @@ pub(super) struct Difference {
     text: String,
 }
 
-impl Difference {
-    pub(super) fn new(
-        command: Option<&'static str>,
-        what: &'static str,
-        text: String,
-    ) -> Difference {
-        Difference { command, what, text }
-    }
-}
-
 impl fmt::Display for Difference {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "the {} differs: {}", self.what, self.text)
@@ -50,9 +42,10 @@ pub(super) type StepResult = (&'static str, &'static str);
 pub(super) fn by_the_spec(seed: u64) -> Vec<StepResult> {
     const NOW: i64 = 1_800_000_000_000;
     let mut chance = Chance::new(seed);
+    let callers = Callers::choose(&mut chance);
     let mut before: Option<Document> = None;
     let results = (1..=STEPS).map(|sent| {
-        let step = Step::choose(&mut chance, before.as_ref(), NOW);
+        let step = Step::choose(&mut chance, callers, before.as_ref(), NOW);
         let (after, answer) = step.clone().in_the_spec(before.clone(), NOW, sent, &AsBuilt);
         let result = (step.name(), result(&step, answer, before.as_ref(), after.as_ref()));
         before = after;
@@ -70,12 +63,13 @@ pub(super) async fn compare(
     seed: u64,
 ) -> Result<Vec<StepResult>, Difference> {
     let mut chance = Chance::new(seed);
+    let callers = Callers::choose(&mut chance);
     let mut document: Option<Document> = None;
     let mut results = Vec::new();
     let mut taken: Vec<Step> = Vec::new();
     let mut newest_token = None;
     for sent in 1..=STEPS {
-        let step = Step::choose(&mut chance, document.as_ref(), real.now());
+        let step = Step::choose(&mut chance, callers, document.as_ref(), real.now());
         taken.push(step.clone());
         let before = document;
         let (after, expected) =
@@ -96,8 +90,10 @@ pub(super) async fn compare(
         };
         let (answer, token) = match replied {
             Ok(replied) => replied,
-            Err(cause) => return Err(differs("reply", format!("{cause:?}"))),
+            Err(DecodeError::Reply(reason)) => return Err(differs("reply", reason)),
+            Err(cause) => return Err(differs("refusal", format!("{cause:?}"))),
         };
+        let after = after.map(|after| real.with_recheck(after, before.as_ref(), found.as_ref()));
         if answer != expected {
             return Err(differs("answer", format!("{answer:?} is not {expected:?}")));
         }

@@ -76,3 +76,67 @@ pub(super) fn without(mut command: Document, path: &str, key: &str) -> Document 
     part(&mut command, path).remove(key);
     command
 }
+
+/// Removes one argument of each `operator` whose arguments fit.
+pub(super) fn without_argument(
+    command: Document,
+    operator: &str,
+    place: usize,
+    is_it: impl Fn(&[Bson]) -> bool,
+) -> Document {
+    replace(command, &|found| {
+        let mut others = arguments(found, operator)?.to_vec();
+        if !is_it(&others) {
+            return None;
+        }
+        others.remove(place);
+        let mut changed = Document::new();
+        changed.insert(operator, others);
+        Some(changed.into())
+    })
+}
+
+/// Replaces each `operator` whose arguments fit by one of its arguments.
+pub(super) fn argument_of(
+    command: Document,
+    operator: &str,
+    place: usize,
+    is_it: impl Fn(&[Bson]) -> bool,
+) -> Document {
+    replace(command, &|found| {
+        let all = arguments(found, operator)?;
+        is_it(all).then(|| all[place].clone())
+    })
+}
+
+/// Removes a key from each document within a command that has this other key too.
+pub(super) fn without_beside(command: Document, key: &str, other: &str) -> Document {
+    replace(command, &|found| {
+        let mut rest = found.clone();
+        rest.contains_key(other).then_some(())?;
+        rest.remove(key).map(|_| rest.into())
+    })
+}
+
+/// Whether this is the expression.
+pub(super) fn is(found: &Bson, expression: Document) -> bool {
+    found.as_document() == Some(&expression)
+}
+
+/// Whether this is an expression with this operator.
+pub(super) fn has(found: &Bson, operator: &str) -> bool {
+    found.as_document().is_some_and(|found| found.contains_key(operator))
+}
+
+/// Changes the filter at a path, in each form that it has: those of its `$or`, or the filter itself.
+pub(super) fn in_each_form(
+    mut command: Document,
+    path: &str,
+    change: impl Fn(&mut Document),
+) -> Document {
+    let filter = part(&mut command, path);
+    change(filter);
+    let forms = filter.get_array_mut("$or").into_iter().flatten();
+    forms.filter_map(Bson::as_document_mut).for_each(change);
+    command
+}

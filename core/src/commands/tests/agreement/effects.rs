@@ -1,10 +1,11 @@
 //! The results of the steps by the specification.
 
-use crate::spec::{self, Expiry, FastReply, Protections};
+use crate::spec::{self, EndScope, Expiry, FastReply, Holders, Protections, Types};
 
-use super::queue;
-use super::small::{AcquireReply, AcquireRequest, Document, Grant, Queue, Value};
-use super::steps::{Answer, GRANTED_BEFORE, HOUR, LIFE, Step, Write, first_attempt};
+use super::small::{AcquireReply, AcquireRequest, Document, Grant, Queue, Small, Value};
+use super::steps::{Answer, GRANTED_BEFORE, HOUR, LIFE, Step, Target, Write, first_attempt};
+use super::{holders, queue};
+use crate::commands::release::Form;
 
 impl Step {
     /// The step's result by the specification, with these protections.
@@ -26,7 +27,14 @@ impl Step {
                 // One read answers many attempts in one command.
                 let read = after.as_ref().filter(|_| with_others);
                 let reply = read.map_or(reply, |after| spec::fast_reply(after, &request, now));
-                (after, taken_shortly(reply, &request))
+                (after, told(reply, &request))
+            }
+            Step::FastAdmit(request) => {
+                let request = first_attempt(request, sent);
+                let (after, reply) = spec::fast_admit(found, &request, now, protections);
+                let read = after.as_ref().map(|it| spec::fast_admit_reply(it, &request, now));
+                assert_eq!(read, Some(reply), "the reply is read from the document");
+                (after, told(reply, &request))
             }
             Step::Insert(request) => {
                 match spec::insert(found, &AcquireRequest { sent, ..request }, now, protections) {
@@ -39,12 +47,12 @@ impl Step {
                 matched(spec::heartbeat(found, &value, now, sent, LIFE, protections))
             }
             Step::FindEntries { value } => found_entries(found, value),
-            Step::HandOff { value, which, to } => {
-                let is_left = spec::is_left_to_admit(found.as_ref(), &value, &which, to, now);
-                handed_off(spec::hand_off(found, &value, &which, to, now, protections), is_left)
-            }
             Step::Renew { key, lasts } => {
                 matched(spec::renew(found, &key, lasts, now, sent, protections))
+            }
+            Step::RenewHolders { keys } => {
+                let grants: Vec<_> = keys.into_iter().map(|(key, lasts)| (key.id, lasts)).collect();
+                matched(spec::renew_holders(found, &grants, now, sent, protections))
             }
             Step::Resume { key, fresh, terms } => {
                 matched(spec::resume(found, &key, fresh, terms, now, sent, protections))
@@ -56,14 +64,8 @@ impl Step {
                     None => (found, Answer::Matched(false)),
                 }
             }
-            Step::Release { value, which } => {
-                matched(spec::release(found, &value, &which, protections))
-            }
-            Step::Tombstone { value, which } => {
-                matched(spec::tombstone(found, &value, &which, protections))
-            }
-            Step::ReleaseLater { value, which, hold_at_least } => {
-                matched(spec::release_later(found, &value, &which, hold_at_least, now))
+            Step::Delete(_) | Step::Tombstone(_) | Step::End { .. } | Step::EndLater { .. } => {
+                matched(self.released(found, now, protections))
             }
             Step::ForeignAcquire { value } => {
                 matched(spec::foreign_acquire(found, value, now, 4 * HOUR))
@@ -77,6 +79,54 @@ impl Step {
             }
             Step::Write(write) => (found.map(|it| write.written_to(it, now)), Answer::Done),
         }
+    }
+
+    /// The document after a release, and whether it matched.
+    fn released(
+        self,
+        found: Option<Document>,
+        now: i64,
+        protections: &impl Protections,
+    ) -> (Option<Document>, bool) {
+        match self {
+            Step::Delete(target) if target.is_of(found.as_ref()) => {
+                spec::delete(found, &target.value, &target.which, protections)
+            }
+            Step::Tombstone(target) if target.is_of(found.as_ref()) => {
+                spec::tombstone(found, &target.value, &target.which, protections)
+            }
+            Step::End { target, scope }
+                if target.is_of(found.as_ref()) || target.leaves(found.as_ref(), scope) =>
+            {
+                spec::end(found, &target.value, &target.which, scope, now, protections)
+            }
+            Step::EndLater { target: Target { value, which, .. }, hold_at_least } => {
+                spec::release_later(found, &value, &which, hold_at_least, now)
+            }
+            // It looks for another form.
+            Step::Delete(_) | Step::Tombstone(_) | Step::End { .. } => (found, false),
+            other => unreachable!("{other:?}"),
+        }
+    }
+}
+
+impl Target {
+    /// Whether a document shows its holders in the form that the command looks for.
+    ///
+    /// The form narrows the filter alone: the specification, which has no such hint, reads both.
+    fn is_of(self, found: Option<&Document>) -> bool {
+        let is_shared = found.is_some_and(Document::is_in_shared_use);
+        match self.form {
+            Form::Plain => !is_shared,
+            Form::List => is_shared,
+            Form::Either => true,
+        }
+    }
+
+    /// Whether it has an entry that an end in this scope takes out of the queue, in documents of either form.
+    fn leaves(self, found: Option<&Document>, scope: EndScope) -> bool {
+        let is_queued = found.is_some_and(|found| found.queue.position(&self.value).is_some());
+        scope == EndScope::HeldOrQueued && is_queued
     }
 }
 
@@ -100,8 +150,18 @@ impl Write {
                 Document { grant, ..document }
             }
             Write::DamagedGrant => Document { grant: None, ..document },
-            Write::Queue(to) => Document { queue: queue::queue_of(&to, now), ..document },
+            Write::Queue(to) => Document { queue: queue::queue_of(&to), ..document },
             Write::DamagedQueue { .. } => Document { queue: Queue::Damaged, ..document },
+            Write::Holders { to, top } => {
+                let expiry = match top {
+                    Some(Expiry::At(hours)) => Expiry::At(now + hours * HOUR),
+                    Some(other) => other,
+                    None => Expiry::At(holders::latest(&to, now)),
+                };
+                let holders = holders::holders_of(&to, now);
+                Document { value: Some(Small::shared()), expiry, holders, ..document }
+            }
+            Write::DamagedHolders { .. } => Document { holders: Holders::Damaged, ..document },
         }
     }
 }
@@ -112,14 +172,6 @@ fn found_entries(found: Option<Document>, value: Value) -> (Option<Document>, An
     (found, Answer::Matched(is_there))
 }
 
-fn handed_off(
-    (after, is_changed): (Option<Document>, bool),
-    is_left: bool,
-) -> (Option<Document>, Answer) {
-    assert!(!(is_changed && is_left), "{after:?}");
-    (after, if is_left { Answer::LeftToAdmit } else { Answer::Matched(is_changed) })
-}
-
 fn acquired((after, acquired): (Option<Document>, AcquireReply)) -> (Option<Document>, Answer) {
     let answer = match acquired {
         AcquireReply::Granted(id) => Answer::Granted(id),
@@ -128,10 +180,10 @@ fn acquired((after, acquired): (Option<Document>, AcquireReply)) -> (Option<Docu
     (after, answer)
 }
 
-fn taken_shortly(reply: FastReply, request: &AcquireRequest) -> Answer {
+fn told(reply: FastReply, request: &AcquireRequest) -> Answer {
     match reply {
         FastReply::Granted => Answer::Granted(request.id),
         FastReply::Refused { remaining } => Answer::refused(None, Some(remaining)),
-        FastReply::UseFullForm => Answer::Unclear,
+        FastReply::UseSlowForm => Answer::Unclear,
     }
 }

@@ -8,7 +8,7 @@ use crate::spec::{AsBuilt, Expiry, Protections};
 pub(super) struct Off(pub(super) &'static str);
 
 /// All protections.
-pub(super) const PROTECTIONS: [&str; 14] = [
+pub(super) const PROTECTIONS: [&str; 24] = [
     "renewed",
     "renewed_for",
     "granted_again",
@@ -18,11 +18,21 @@ pub(super) const PROTECTIONS: [&str; 14] = [
     "taken_over_from",
     "has_order",
     "keeps_position",
-    "promotes",
+    "in_order",
     "may_write",
     "frees_without_waiter",
-    "hands_off_when_leaving",
+    "ends_when_leaving",
     "empties_tombstones",
+    "permit_renewed",
+    "shared_expiry",
+    "fast_attempt_finds_own",
+    "attempt_finds_own",
+    "limit_in_force",
+    "admits_in_order",
+    "admits_when_leaving",
+    "removes_expired_only",
+    "keeps_own_lease",
+    "tells_of_earlier_end",
 ];
 
 impl Off {
@@ -68,8 +78,12 @@ impl Protections for Off {
         !self.is("keeps_position") && AsBuilt.keeps_position()
     }
 
-    fn promotes<'a, E>(&self, live: &'a [E]) -> Option<&'a E> {
-        if self.is("promotes") { live.last() } else { AsBuilt.promotes(live) }
+    fn in_order<E>(&self, line: Vec<E>) -> Vec<E> {
+        let mut line = AsBuilt.in_order(line);
+        if self.is("in_order") {
+            line.reverse();
+        }
+        line
     }
 
     fn may_write(&self, expiry: Expiry) -> bool {
@@ -80,12 +94,55 @@ impl Protections for Off {
         !self.is("frees_without_waiter") && AsBuilt.frees_without_waiter()
     }
 
-    fn hands_off_when_leaving(&self) -> bool {
-        !self.is("hands_off_when_leaving") && AsBuilt.hands_off_when_leaving()
+    fn ends_when_leaving(&self) -> bool {
+        !self.is("ends_when_leaving") && AsBuilt.ends_when_leaving()
     }
 
     fn empties_tombstones(&self) -> bool {
         !self.is("empties_tombstones") && AsBuilt.empties_tombstones()
+    }
+
+    fn permit_renewed(&self, old: i64, until: i64) -> i64 {
+        if self.is("permit_renewed") { until } else { AsBuilt.permit_renewed(old, until) }
+    }
+
+    fn shared_expiry(&self, expiries: &[i64]) -> Option<i64> {
+        match self.is("shared_expiry") {
+            true => expiries.last().copied(),
+            false => AsBuilt.shared_expiry(expiries),
+        }
+    }
+
+    fn fast_attempt_finds_own(&self) -> bool {
+        !self.is("fast_attempt_finds_own") && AsBuilt.fast_attempt_finds_own()
+    }
+
+    fn attempt_finds_own(&self) -> bool {
+        !self.is("attempt_finds_own") && AsBuilt.attempt_finds_own()
+    }
+
+    fn limit_in_force(&self, before: i64, own: i64) -> i64 {
+        if self.is("limit_in_force") { own } else { AsBuilt.limit_in_force(before, own) }
+    }
+
+    fn admits_in_order(&self) -> bool {
+        !self.is("admits_in_order") && AsBuilt.admits_in_order()
+    }
+
+    fn admits_when_leaving(&self) -> bool {
+        !self.is("admits_when_leaving") && AsBuilt.admits_when_leaving()
+    }
+
+    fn removes_expired_only(&self) -> bool {
+        !self.is("removes_expired_only") && AsBuilt.removes_expired_only()
+    }
+
+    fn keeps_own_lease(&self) -> bool {
+        !self.is("keeps_own_lease") && AsBuilt.keeps_own_lease()
+    }
+
+    fn tells_of_earlier_end(&self) -> bool {
+        !self.is("tells_of_earlier_end") && AsBuilt.tells_of_earlier_end()
     }
 }
 

@@ -1,13 +1,14 @@
 //! Writes of other programs, and of the server itself, to a real document.
 
 use crate::bson::{Bson, DateTime, Document, doc};
-use crate::spec::Expiry;
+use crate::spec::{Expiry, Types};
 use mongodb::Collection;
 
-use super::queue;
-use super::real::{COLLECTION, Real, text};
-use super::small::Value;
+use super::real::{COLLECTION, Real};
+use super::small::{Small, Value};
 use super::steps::{GRANTED_BEFORE, HOUR, Write};
+use super::texts::text;
+use super::{holders, queue};
 
 impl Real {
     fn collection(&self) -> Collection<Document> {
@@ -56,8 +57,7 @@ impl Real {
                 doc! { "$set": { "expiresAt": foreign(*form) } }
             }
             Write::Expiry { to: Expiry::At(hours), .. } => {
-                let at = DateTime::from_millis(self.began + hours * HOUR);
-                doc! { "$set": { "expiresAt": at } }
+                doc! { "$set": { "expiresAt": self.at(*hours) } }
             }
             Write::Value(value) => {
                 doc! { "$set": { "value": value.map_or(Bson::Int32(7), |it| text(it).into()) } }
@@ -75,10 +75,26 @@ impl Real {
                 }
             }
             Write::DamagedGrant => doc! { "$set": { "grant": "grant" } },
-            Write::Queue(to) => doc! { "$set": { "queue": queue::written(to, self.began) } },
+            Write::Queue(to) => doc! { "$set": { "queue": queue::written(to) } },
             Write::DamagedQueue { form } => doc! { "$set": { "queue": no_list(*form) } },
+            Write::Holders { to, top } => {
+                let until = match top {
+                    Some(Expiry::At(hours)) => self.at(*hours).into(),
+                    Some(Expiry::Damaged) => "2999".into(),
+                    Some(Expiry::Absent) => Bson::Null,
+                    None => DateTime::from_millis(holders::latest(to, self.began)).into(),
+                };
+                let (value, list) = (text(Small::shared()), holders::written(to, self.began));
+                doc! { "$set": { "value": value, "expiresAt": until, "holders": list } }
+            }
+            Write::DamagedHolders { form } => doc! { "$set": { "holders": no_list(*form) } },
         };
         self.collection().update_one(filter, change).await.unwrap();
+    }
+
+    /// A date so many hours after the start of the test.
+    fn at(&self, hours: i64) -> DateTime {
+        DateTime::from_millis(self.began + hours * HOUR)
     }
 }
 
@@ -95,9 +111,12 @@ fn foreign(form: usize) -> Bson {
     values[form % values.len()].clone()
 }
 
-/// A queue that is not an array. Paths into it lead to values all the same.
+/// A queue or holders that are not an array. Paths into them lead to values all the same.
 fn no_list(form: usize) -> Bson {
-    let [first, second, third] = [0, 1, 2].map(|value| doc! { "value": text(Value(value)) }.into());
-    let values: [Bson; 5] = ["queue".into(), 7.into(), first, second, third];
+    let [first, second, third] = [0, 1, 2].map(|value| {
+        let id = format!("call1.{}", 3 + value);
+        doc! { "value": text(Value(value)), "id": id }.into()
+    });
+    let values: [Bson; 5] = ["list".into(), 7.into(), first, second, third];
     values[form % values.len()].clone()
 }

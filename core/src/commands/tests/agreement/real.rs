@@ -2,37 +2,25 @@
 
 use std::any::type_name;
 
-use crate::bson::{self, Bson, DateTime, Timestamp, doc};
+use crate::bson::{self, DateTime, Timestamp, doc};
+use crate::rules::timing::Timing;
+use crate::rules::tombstone::{PREFIX, is_tombstone};
 use mongodb::Database;
 
 use super::changes::Change;
-use super::queue;
-use super::requests::request_for;
-use super::short::answer;
-use super::small::{self, Entry, Grant, Key, Small, Value};
-use super::steps::{Answer, HOUR, LIFE, Step, first_attempt};
-pub(super) use super::texts::{call, duration, grant_id, instant, read_id, read_value, text};
-use crate::rules::timing::Timing;
-use crate::rules::tombstone::{PREFIX, is_tombstone};
-use crate::spec::permits::{Admission, HolderElement};
-use crate::spec::{self, Expiry};
-
-use super::texts::held_text;
-use crate::commands::Command;
-use crate::commands::DecodeError;
-use crate::commands::acquire::FullAcquire;
+use super::small::{self, Key, Value};
+use super::steps::{Answer, LIFE, Step, Target, first_attempt};
+use super::texts::{call, duration, grant_id, held_text, instant, text};
 use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
-use crate::commands::release::{
-    GrantMatch, HandOff, HandOffTo, Release, ReleaseLater, ReleaseTarget,
-};
+use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget};
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
-use crate::commands::tests::{fresh_values, reading};
+use crate::commands::renew_holders::RenewHolders;
+use crate::commands::tests::fresh_values;
 use crate::commands::tombstone::Tombstone;
+use crate::commands::{Command, DecodeError};
 
 pub(super) const COLLECTION: &str = "locks";
-/// Times that differ by less count as equal.
-const SAME: i64 = HOUR / 6;
 
 /// The answer to a step, and the token of a grant; or why a reply could not be decoded.
 pub(super) type Replied = Result<(Answer, Option<Timestamp>), DecodeError>;
@@ -60,31 +48,45 @@ impl Real {
 
     /// Runs a step, and returns its answer and the token of a grant. The error is that of the decoder.
     pub(super) async fn take(&self, name: &str, step: &Step, sent: i64) -> Replied {
-        if let Step::Acquire(request) = step {
-            return self.acquire(name, request, sent).await;
+        match step {
+            Step::Acquire(request) => self.acquire(name, request, sent).await,
+            Step::FastAcquire { request, with_others } => {
+                self.fast_acquire(name, &first_attempt(*request, sent), *with_others, sent).await
+            }
+            Step::FastAdmit(request) => {
+                self.fast_admit(name, &first_attempt(*request, sent), sent).await
+            }
+            Step::Insert(request) => self.insert(name, request, sent).await,
+            Step::Write(write) => {
+                self.write(name, write).await;
+                Ok((Answer::Done, None))
+            }
+            Step::Heartbeat { .. }
+            | Step::FindEntries { .. }
+            | Step::Renew { .. }
+            | Step::RenewHolders { .. }
+            | Step::Resume { .. }
+            | Step::Guard { .. }
+            | Step::Delete(_)
+            | Step::Tombstone(_)
+            | Step::End { .. }
+            | Step::EndLater { .. }
+            | Step::ForeignAcquire { .. }
+            | Step::ForeignRelease { .. }
+            | Step::TtlDelete => {
+                Ok((Answer::Matched(self.is_matched(name, step, sent).await?), None))
+            }
         }
-        if let &Step::FastAcquire { request, with_others } = step {
-            return self.take_shortly(name, &first_attempt(request, sent), with_others, sent).await;
-        }
-        if let Step::Insert(request) = step {
-            return self.insert(name, request, sent).await;
-        }
-        if let Step::Write(write) = step {
-            self.write(name, write).await;
-            return Ok((Answer::Done, None));
-        }
-        if let &Step::HandOff { value, which, to } = step {
-            return self.hand_off(name, (value, which, to), sent).await;
-        }
-        let is_matched = self.is_matched(name, step, sent).await?;
-        Ok((Answer::Matched(is_matched), None))
     }
 
     /// Runs a step whose answer is whether it matched.
     async fn is_matched(&self, name: &str, step: &Step, sent: i64) -> Result<bool, DecodeError> {
         let nobody = self.nobodys_value(name).await;
-        let target = |value, which| target(name, (value, &nobody), which);
-        let key_of = |key| key_of(name, key, &nobody);
+        let target = |target: Target| release_target(name, target, &nobody);
+        let key_of =
+            |key: Key| GrantKey::new(name, &held_text(key.value, &nobody), &grant_id(key.id));
+        let renewed =
+            |(key, lasts)| RenewalTarget { key: key_of(key).into(), lasts: duration(lasts) };
         let is_matched = match *step {
             Step::Heartbeat { value } => {
                 let life = duration(LIFE);
@@ -98,9 +100,12 @@ impl Real {
                 !found.is_empty()
             }
             Step::Renew { key, lasts } => {
-                let lasts = duration(lasts);
-                let grants = vec![RenewalTarget { key: key_of(key).into(), lasts }];
+                let grants = vec![renewed((key, lasts))];
                 self.run(&RenewMany { grants }, sent).await?.matched > 0
+            }
+            Step::RenewHolders { ref keys } => {
+                let grants = keys.iter().copied().map(renewed).collect();
+                self.run(&RenewHolders { grants }, sent).await?.matched > 0
             }
             Step::Resume { key, fresh, terms } => {
                 let fresh_id = grant_id(fresh);
@@ -114,19 +119,20 @@ impl Real {
             Step::Guard { key, lasts, commits } => {
                 self.guard((key_of(key), lasts), commits, sent).await?
             }
-            Step::Release { value, which } => {
-                let targets = vec![target(value, which)];
-                self.run(&Release { targets }, sent).await?.count > 0
+            Step::Delete(it) => {
+                self.run(&Delete { targets: vec![target(it)] }, sent).await?.count > 0
             }
-            Step::Tombstone { value, which } => {
-                let command =
-                    Tombstone { targets: vec![target(value, which)], values: fresh_values() };
+            Step::Tombstone(it) => {
+                let command = Tombstone { targets: vec![target(it)], values: fresh_values() };
                 self.run(&command, sent).await?.ended.count > 0
             }
-            Step::ReleaseLater { value, which, hold_at_least } => {
-                let (target, values) = (target(value, which), fresh_values());
-                let later = ReleaseLater { target, hold_at_least: duration(hold_at_least), values };
-                self.run(&later, sent).await?
+            Step::End { target: it, scope } => {
+                let command = End { targets: vec![target(it)], scope, values: fresh_values() };
+                self.run(&command, sent).await?.count > 0
+            }
+            Step::EndLater { target: it, hold_at_least } => {
+                let (hold_at_least, values) = (duration(hold_at_least), fresh_values());
+                self.run(&EndLater { target: target(it), hold_at_least, values }, sent).await?
             }
             Step::ForeignAcquire { value } => self.foreign_acquire(name, value).await,
             Step::ForeignRelease { value } => {
@@ -135,51 +141,19 @@ impl Real {
             Step::TtlDelete => self.ttl_delete(name).await,
             Step::Acquire(_)
             | Step::FastAcquire { .. }
+            | Step::FastAdmit(_)
             | Step::Insert(_)
-            | Step::HandOff { .. }
             | Step::Write(_) => unreachable!("{step:?}"),
         };
         Ok(is_matched)
     }
 
-    async fn hand_off(
-        &self,
-        name: &str,
-        (value, which, to): (Value, small::GrantMatch, spec::HandOffTo),
-        sent: i64,
-    ) -> Replied {
-        let to = match to {
-            spec::HandOffTo::LiveWaiter => HandOffTo::LiveWaiter,
-            spec::HandOffTo::LiveWaiterOrNobody => HandOffTo::LiveWaiterOrNobody,
-            spec::HandOffTo::AfterLeavingQueue => HandOffTo::AfterLeavingQueue,
-        };
-        let nobody = self.nobodys_value(name).await;
-        let targets = vec![target(name, (value, &nobody), which)];
-        let handed_off = self.run(&HandOff { targets, to, values: fresh_values() }, sent).await?;
-        let answer = match (handed_off.ended.count, handed_off.left) {
-            (0, 0) => Answer::Matched(false),
-            (1, 0) => Answer::Matched(true),
-            (0, 1) => Answer::LeftToAdmit,
-            counts => panic!("{counts:?} of one target"),
-        };
-        Ok((answer, None))
-    }
-
     /// The value of the tombstone in the document, or of none.
-    pub(super) async fn nobodys_value(&self, name: &str) -> String {
+    async fn nobodys_value(&self, name: &str) -> String {
         let collection = self.database.collection::<bson::Document>(COLLECTION);
         let found = collection.find_one(doc! { "name": name }).await.unwrap();
         let value = found.and_then(|found| found.get_str("value").ok().map(str::to_owned));
         value.filter(|value| is_tombstone(value)).unwrap_or_else(|| PREFIX.to_owned())
-    }
-
-    async fn acquire(&self, name: &str, request: &small::AcquireRequest, sent: i64) -> Replied {
-        let command = FullAcquire {
-            request: request_for(name, request),
-            attempt: u32::from(request.id.attempt),
-            predecessor: request.predecessor.map(text),
-        };
-        Ok(answer(self.run(&command, sent).await?))
     }
 
     async fn guard(
@@ -192,7 +166,7 @@ impl Real {
         let mut session = self.database.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
         let sent = instant(sent);
-        let command = self.changed::<Guard>(guard.build("locks", sent));
+        let command = self.changed::<Guard>(guard.build(COLLECTION, sent));
         let reply = self.database.run_command(command).session(&mut session).await.unwrap();
         let guarded = guard.decode(&reply, sent)?;
         match commits {
@@ -213,7 +187,7 @@ impl Real {
         sent: i64,
     ) -> Result<C::Reply, DecodeError> {
         let sent = instant(sent);
-        let document = self.changed::<C>(command.build("locks", sent));
+        let document = self.changed::<C>(command.build(COLLECTION, sent));
         let reply = self.database.run_command(document.clone()).await;
         let reply = reply.unwrap_or_else(|error| panic!("{error:?}: {document}"));
         command.decode(&reply, sent)
@@ -228,73 +202,10 @@ impl Real {
             Some(_) | None => command,
         }
     }
-
-    /// The current document, in the specification's terms.
-    pub(super) async fn document(&self, name: &str) -> Option<small::Document> {
-        let collection = self.database.collection::<bson::Document>(COLLECTION);
-        let found = collection.find_one(doc! { "name": name }).await.unwrap()?;
-        Some(reading::document(&found))
-    }
-
-    /// Whether both are equal, except for the time that passes in a test.
-    pub(super) fn is_same(
-        &self,
-        found: &Option<small::Document>,
-        expected: &Option<small::Document>,
-    ) -> bool {
-        let holders = |document: &small::Document| {
-            let mut holders = document.holders.clone();
-            holders.elements_mut().iter_mut().for_each(|element| match element {
-                HolderElement::Holder(holder) => {
-                    holder.acquired_at = self.rounded(holder.acquired_at);
-                    holder.expires_at = self.rounded(holder.expires_at);
-                }
-                HolderElement::Damaged(damaged) => {
-                    damaged.expires_at = damaged.expires_at.map(|at| self.rounded(at));
-                }
-            });
-            holders.without_empty_list()
-        };
-        let admitted = |document: &small::Document| {
-            let rounded =
-                |it: &Admission<Small>| Admission { until: self.rounded(it.until), ..*it };
-            document.admitted.iter().map(rounded).collect()
-        };
-        let rounded = |document: &small::Document| small::Document {
-            holders: holders(document),
-            admitted: admitted(document),
-            expiry: match document.expiry {
-                Expiry::At(at) => Expiry::At(self.rounded(at)),
-                Expiry::Absent | Expiry::Damaged => document.expiry,
-            },
-            grant: document
-                .grant
-                .map(|grant| Grant { acquired_at: self.rounded(grant.acquired_at), ..grant }),
-            queue: queue::map_entries(&document.queue, |entry| Entry {
-                heartbeat_at: self.rounded(entry.heartbeat_at),
-                expires_at: self.rounded(entry.expires_at),
-                ..entry
-            })
-            // A missing list and an empty one are equivalent.
-            .without_empty_list(),
-            ..document.clone()
-        };
-        found.as_ref().map(rounded) == expected.as_ref().map(rounded)
-    }
-
-    /// The time as it is compared: whole hours since the start, if it is close to that.
-    pub(super) fn rounded(&self, at: i64) -> i64 {
-        let since = at - self.began;
-        let hours = (since + HOUR / 2).div_euclid(HOUR);
-        if (since - hours * HOUR).abs() < SAME { hours * HOUR } else { since }
-    }
 }
 
-pub(super) fn target(
-    name: &str,
-    (value, nobody): (Value, &str),
-    which: small::GrantMatch,
-) -> ReleaseTarget {
+fn release_target(name: &str, target: Target, nobody: &str) -> ReleaseTarget {
+    let Target { value, which, form } = target;
     let grant = match which {
         small::GrantMatch::Any => GrantMatch::Any,
         small::GrantMatch::Grant(id) => GrantMatch::Grant(grant_id(id)),
@@ -302,11 +213,7 @@ pub(super) fn target(
             GrantMatch::Call { call_id: call(number), except: except.map(grant_id) }
         }
     };
-    ReleaseTarget { name: name.to_owned(), value: held_text(value, nobody), grant }
-}
-
-pub(super) fn key_of(name: &str, key: Key, nobody: &str) -> GrantKey {
-    GrantKey::new(name, &held_text(key.value, nobody), &grant_id(key.id))
+    ReleaseTarget { name: name.to_owned(), value: held_text(value, nobody), grant, form }
 }
 
 fn place(name: &str, value: Value) -> QueueEntry {

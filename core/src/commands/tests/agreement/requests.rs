@@ -1,38 +1,83 @@
-//! Acquires on a real server, and the blind insert that goes out first under churn.
+//! Acquires on a real server: the slow one, the fast ones, and the blind insert that goes out first under churn.
 
 use std::sync::Arc;
 
-use mongo_lease_core::rules::guesses::FastForm;
-use mongo_lease_core::rules::timing::Timing;
-use mongo_lease_core::spec;
+use crate::rules::guesses::FastForm;
+use crate::rules::permits::Permits;
+use crate::rules::slots::Lane;
+use crate::rules::timing::Timing;
+use crate::spec::{self, Share};
 use mongodb::error::{CommandError, ErrorKind};
 
-use super::real::{Real, Replied, call, duration, instant, text};
-use super::short::answer;
+use super::real::{COLLECTION, Real, Replied};
 use super::small;
 use super::steps::Answer;
-use super::texts::{metadata, owner};
+use super::texts::{call, duration, instant, metadata, owner, read_id, text};
+use crate::bson::Timestamp;
 use crate::commands::Command;
-use crate::commands::acquire::{AcquireRequest, QueueOptions};
-use crate::commands::fast_acquire::FastAcquire;
+use crate::commands::acquire::{AcquireReply, AcquireRequest, QueueOptions, SlowAcquire};
+use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
+use crate::commands::fast_admit::FastAdmit;
+use crate::commands::find::FindLeases;
 
 impl Real {
-    pub(super) async fn insert(
+    pub(super) async fn acquire(
+        &self,
+        name: &str,
+        request: &small::AcquireRequest,
+        sent: i64,
+    ) -> Replied {
+        let command = SlowAcquire {
+            request: request_for(name, request),
+            attempt: u32::from(request.id.attempt),
+            predecessor: request.predecessor.map(text),
+        };
+        Ok(answer(self.run(&command, sent).await?))
+    }
+
+    /// The fast acquire: alone, or with another call's attempt before it and one after it.
+    pub(super) async fn fast_acquire(
+        &self,
+        name: &str,
+        request: &small::AcquireRequest,
+        with_others: bool,
+        sent: i64,
+    ) -> Replied {
+        let take = |name: &str| fast(name, request, FastForm::LookUp);
+        if !with_others {
+            return Ok(answer(self.run(&take(name), sent).await?));
+        }
+        let acquires =
+            ["before", "", "behind"].map(|which| take(&format!("{name}{which}"))).to_vec();
+        let command = FastAcquireMany { acquires };
+        let taken = self.run(&command, sent).await?;
+        let names = command.acquires.iter().map(|take| take.request.name.clone()).collect();
+        let look = FindLeases { names, lane: Lane::Acquire, after: Some(taken.at) };
+        let found = self.run(&look, sent).await?;
+        let mut replies = who_was_granted(&command.acquires, &taken, found);
+        Ok(answer(replies.swap_remove(1)))
+    }
+
+    pub(super) async fn fast_admit(
         &self,
         name: &str,
         request: &small::AcquireRequest,
         sent: i64,
     ) -> Replied {
         let attempt = u32::from(request.id.attempt);
-        let take = FastAcquire {
-            request: request_for(name, request),
-            attempt,
-            form: FastForm::Insert,
-            resends: 0,
-            first_sent: None,
-        };
+        let command = FastAdmit { request: request_for(name, request), attempt };
+        Ok(answer(self.run(&command, sent).await?))
+    }
+
+    pub(super) async fn insert(
+        &self,
+        name: &str,
+        request: &small::AcquireRequest,
+        sent: i64,
+    ) -> Replied {
+        let take = fast(name, request, FastForm::Insert);
         let sent = instant(sent);
-        let command = self.changed::<FastAcquire>(take.build("locks", sent));
+        let command = self.changed::<FastAcquire>(take.build(COLLECTION, sent));
         match self.database.run_command(command).await {
             Ok(reply) => Ok(answer(take.decode(&reply, sent)?)),
             // The name is taken.
@@ -47,7 +92,17 @@ impl Real {
     }
 }
 
-pub(super) fn request_for(name: &str, request: &small::AcquireRequest) -> Arc<AcquireRequest> {
+fn fast(name: &str, request: &small::AcquireRequest, form: FastForm) -> FastAcquire {
+    FastAcquire {
+        request: request_for(name, request),
+        attempt: u32::from(request.id.attempt),
+        form,
+        resends: 0,
+        first_sent: None,
+    }
+}
+
+fn request_for(name: &str, request: &small::AcquireRequest) -> Arc<AcquireRequest> {
     let joins = |joins: spec::QueueOptions| QueueOptions {
         life: duration(joins.life),
         queue_max: u32::try_from(joins.queue_max).unwrap(),
@@ -60,8 +115,29 @@ pub(super) fn request_for(name: &str, request: &small::AcquireRequest) -> Arc<Ac
         call_id: call(request.id.call),
         owner: owner(request.details).into(),
         metadata: metadata(request.details),
+        permits: permits(request.share),
         timing: Arc::new(timing),
         has_oplog: true,
         joins: request.joins.map(joins),
     })
+}
+
+fn permits(share: Share) -> Permits {
+    let number = |number: i64| u32::try_from(number).expect("a valid share");
+    Permits::new(number(share.permits), number(share.limit)).expect("a valid share")
+}
+
+fn answer(reply: AcquireReply) -> (Answer, Option<Timestamp>) {
+    match reply {
+        AcquireReply::Granted(granted) => {
+            (Answer::Granted(read_id(granted.grant_id.as_str())), granted.token)
+        }
+        AcquireReply::Refused(refused) => {
+            let left = refused.info.remaining.map(|left| left.as_millis());
+            let left = left.map(|left| i64::try_from(left).unwrap());
+            let ahead = refused.ahead.map(|ahead| usize::try_from(ahead).unwrap());
+            (Answer::refused(ahead, left), None)
+        }
+        AcquireReply::UseSlowForm { .. } => (Answer::Unclear, None),
+    }
 }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use mongo_lease_core::rules::guesses::FastForm;
-use mongodb::bson::{Bson, Document, doc};
+use crate::bson::{Bson, Document, doc};
+use crate::rules::guesses::FastForm;
 
 use super::super::paths::assert_same;
 use super::super::{SENT, joining, request, take};

@@ -8,7 +8,7 @@ use super::super::paths::assert_same;
 use super::{projection, projection_without_queue, simple};
 use crate::commands::Command;
 use crate::commands::find::{FindLeases, GetLease, Page};
-use crate::commands::permits::FindHolders;
+use crate::commands::find_holders::FindHolders;
 use crate::commands::renew::GrantKey;
 
 /// A query, with the projection of most.
@@ -81,11 +81,11 @@ fn the_look_at_own_holders_is_written_out() {
     let mut wanted = find(doc! { "name": { "$in": ["$a"] } }, 1);
     let mut fields = projection_without_queue();
     let list = doc! { "$cond": [{ "$isArray": ["$holders"] }, "$holders", []] };
-    let is_own = doc! { "$setIsSubset": [["$$entry.id"], { "$literal": ["$id1", "$id2"] }] };
-    let own = doc! { "$filter": { "input": list, "as": "entry", "cond": is_own } };
+    let is_own = doc! { "$setIsSubset": [["$$each.id"], { "$literal": ["$id1", "$id2"] }] };
+    let own = doc! { "$filter": { "input": list, "as": "each", "cond": is_own } };
     let part =
-        doc! { "value": "$$entry.value", "id": "$$entry.id", "sentMicros": "$$entry.sentMicros" };
-    fields.insert("holders", doc! { "$map": { "input": own, "as": "entry", "in": part } });
+        doc! { "value": "$$each.value", "id": "$$each.id", "sentMicros": "$$each.sentMicros" };
+    fields.insert("holders", doc! { "$map": { "input": own, "as": "each", "in": part } });
     wanted.insert("projection", fields);
     let key = |id: &str| GrantKey::new("$a", "$value", &GrantId::from(id));
     let look_at_holders = FindHolders { grants: vec![key("$id1"), key("$id2")] };

@@ -1,12 +1,15 @@
-//! Every command, word for word. The parts that several commands share are written out here once.
+//! Every command, word for word. The parts that several commands share are written out here once; the commands with
+//! the longest pipelines are in `golden/`.
 
 mod acquire;
 mod fast_acquire;
 mod find;
-mod permits;
+mod golden;
 mod queue;
 mod release;
 mod renew;
+mod renew_holders;
+mod sizes;
 mod watch;
 
 use crate::bson::{Bson, Document, doc};
@@ -68,21 +71,26 @@ fn entries() -> Document {
 /// A condition: the entry has the form that we write.
 fn is_entry() -> Document {
     let found = [
-        doc! { "$type": "$$entry.value" },
-        doc! { "$type": "$$entry.id" },
-        doc! { "$type": "$$entry.sentMicros" },
-        doc! { "$type": "$$entry.heartbeatAt" },
-        doc! { "$type": "$$entry.expiresAt" },
-        doc! { "$type": "$$entry.ttlMs" },
-        doc! { "$type": "$$entry.maxClockSkewMs" },
+        doc! { "$type": "$$each.value" },
+        doc! { "$type": "$$each.id" },
+        doc! { "$type": "$$each.sentMicros" },
+        doc! { "$type": "$$each.heartbeatAt" },
+        doc! { "$type": "$$each.expiresAt" },
+        doc! { "$type": "$$each.ttlMs" },
+        doc! { "$type": "$$each.maxClockSkewMs" },
+        doc! { "$type": "$$each.permits" },
+        doc! { "$type": "$$each.limit" },
     ];
-    let wanted = ["string", "string", "long", "date", "date", "long", "long"];
-    let longest = doc! { "$max": ["$$entry.ttlMs", "$$entry.maxClockSkewMs"] };
+    let wanted = ["string", "string", "long", "date", "date", "long", "long", "long", "long"];
+    let longest = doc! { "$max": ["$$each.ttlMs", "$$each.maxClockSkewMs"] };
     doc! {
         "$and": [
             { "$eq": [found.to_vec(), wanted.to_vec()] },
             { "$lt": [longest, 1_000_000_000_000_i64] },
-            { "$lt": ["$$entry.heartbeatAt", { "$add": ["$$NOW", 1_000_000_000_000_i64] }] },
+            { "$lt": ["$$each.heartbeatAt", { "$add": ["$$NOW", 1_000_000_000_000_i64] }] },
+            { "$gte": ["$$each.permits", 1] },
+            { "$lte": ["$$each.permits", "$$each.limit"] },
+            { "$lte": ["$$each.limit", 1_000_i64] },
         ],
     }
 }
@@ -91,25 +99,20 @@ fn is_entry() -> Document {
 fn is_live() -> Document {
     doc! {
         "$and": [
-            { "$gt": ["$$entry.expiresAt", "$$NOW"] },
-            { "$ne": ["$$entry.value", "$value"] },
+            { "$gt": ["$$each.expiresAt", "$$NOW"] },
+            { "$ne": ["$$each.value", "$value"] },
         ],
     }
 }
 
 fn filtered(input: impl Into<Bson>, condition: Document) -> Document {
-    doc! { "$filter": { "input": input.into(), "as": "entry", "cond": condition } }
+    doc! { "$filter": { "input": input.into(), "as": "each", "cond": condition } }
 }
 
 /// All live entries except the one with this value.
 fn line_without(value: &str) -> Document {
-    let another = doc! { "$ne": ["$$entry.value", literal(value)] };
+    let another = doc! { "$ne": ["$$each.value", literal(value)] };
     filtered(entries(), doc! { "$and": [is_entry(), is_live(), another] })
-}
-
-/// A condition: there are any.
-fn is_waited_for(value: &str) -> Document {
-    doc! { "$gt": [{ "$size": line_without(value) }, 0] }
 }
 
 /// The fields that a heartbeat changes in an entry that was `old`, which then lives for ten seconds.
@@ -121,9 +124,4 @@ fn heartbeat_update(old: &str) -> Document {
         "heartbeatAt": { "$max": ["$$NOW", old("heartbeatAt")] },
         "expiresAt": { "$max": [old("expiresAt"), { "$add": ["$$NOW", 10_000_i64] }] },
     }
-}
-
-/// The stage that removes an empty queue.
-fn without_empty_queue() -> Document {
-    doc! { "$set": { "queue": { "$cond": [{ "$eq": ["$queue", []] }, "$$REMOVE", "$queue"] } } }
 }

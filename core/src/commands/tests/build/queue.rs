@@ -19,11 +19,11 @@ fn ours_wait() -> Document {
 /// A statement of a heartbeat of the waiters with these values.
 fn heartbeat_of(filter: Document, values: &[&str]) -> Document {
     let literals: Vec<Document> = values.iter().map(|value| literal(value)).collect();
-    let is_ours = doc! { "$in": ["$$entry.value", literals] };
+    let is_ours = doc! { "$in": ["$$each.value", literals] };
     let is_to_be_changed = doc! { "$and": [is_entry(), is_ours] };
-    let again = doc! { "$mergeObjects": ["$$entry", heartbeat_update("$$entry")] };
-    let each = doc! { "$cond": [is_to_be_changed, again, "$$entry"] };
-    let queue = doc! { "$map": { "input": entries(), "as": "entry", "in": each } };
+    let again = doc! { "$mergeObjects": ["$$each", heartbeat_update("$$each")] };
+    let each = doc! { "$cond": [is_to_be_changed, again, "$$each"] };
+    let queue = doc! { "$map": { "input": entries(), "as": "each", "in": each } };
     doc! {
         "q": filter,
         "u": [{ "$set": { "queue": queue } }],

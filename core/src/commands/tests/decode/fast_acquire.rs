@@ -8,12 +8,9 @@ use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use super::super::{SENT, found, joining, request, take};
 use super::{SERVER_NOW, held_by};
-use crate::commands::Command;
-use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
-use crate::commands::echo;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired, who_was_granted};
-use crate::commands::snapshot;
+use crate::commands::{Command, DecodeError, echo, snapshot};
 
 /// The answer to a call, in short.
 #[derive(Debug, PartialEq)]
@@ -37,7 +34,7 @@ fn told(reply: AcquireReply) -> Answer {
             assert_eq!((refused.sent, refused.ahead), (SENT, None));
             Answer::Refused(refused.info.value)
         }
-        AcquireReply::UseFullForm { maybe_granted } => Answer::AskAgain { maybe_granted },
+        AcquireReply::UseSlowForm { maybe_granted } => Answer::AskAgain { maybe_granted },
     }
 }
 
@@ -162,7 +159,7 @@ fn a_sending_believes_in_its_own_grants_and_earlier_ones() {
             AcquireReply::Granted(granted) => {
                 assert!(is_believed && granted.grant_id.as_str() == id, "{id}")
             }
-            AcquireReply::Refused(_) | AcquireReply::UseFullForm { .. } => {
+            AcquireReply::Refused(_) | AcquireReply::UseSlowForm { .. } => {
                 assert!(!is_believed, "{resends} {id}: {reply:?}");
             }
         }
@@ -224,7 +221,7 @@ fn a_lease_has_the_name_by_which_it_was_asked_for() {
     document.insert("name", Bson::Symbol("$name".to_owned()));
     match take().decode(&found(document), SENT).unwrap() {
         AcquireReply::Refused(refused) => assert_eq!(refused.info.name, "$name"),
-        other @ (AcquireReply::Granted(_) | AcquireReply::UseFullForm { .. }) => {
+        other @ (AcquireReply::Granted(_) | AcquireReply::UseSlowForm { .. }) => {
             panic!("{other:?}")
         }
     }
@@ -328,7 +325,7 @@ fn each_of_many_is_answered_by_what_stands_under_its_name() {
             format!("{} {:?}", granted.grant_id.as_str(), granted.token)
         }
         AcquireReply::Refused(refused) => format!("held by {:?}", refused.info.value),
-        AcquireReply::UseFullForm { maybe_granted } => format!("maybe {maybe_granted}"),
+        AcquireReply::UseSlowForm { maybe_granted } => format!("maybe {maybe_granted}"),
     };
     let replies: Vec<_> = replies.iter().map(short).collect();
     let time = time();

@@ -4,19 +4,17 @@ mod permits;
 mod queue;
 mod watch;
 
-use mongo_lease_core::rules::slots::Lane;
-use mongodb::bson::{Bson, DateTime, Document, Timestamp, doc};
+use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
+use crate::rules::slots::Lane;
 
 use super::{SENT, acquire, found, renewed, request, target, tick, values};
-use crate::commands::Command;
-use crate::commands::acquire::{AcquireReply, FullAcquire};
-use crate::commands::failure::Cause;
+use crate::commands::acquire::{AcquireReply, SlowAcquire};
 use crate::commands::find::FindLeases;
 use crate::commands::probe::{DryRun, Hello};
-use crate::commands::release::{GrantMatch, Release, ReleaseLater};
+use crate::commands::release::{Delete, EndLater, GrantMatch};
 use crate::commands::renew::RenewMany;
 use crate::commands::reply::{Ended, Renewed};
-use crate::token::Token;
+use crate::commands::{Command, DecodeError};
 
 /// The server's time of the replies here.
 const SERVER_NOW: DateTime = DateTime::from_millis(1_700_000_000_000);
@@ -35,7 +33,7 @@ fn held_by(value: &str) -> Document {
 fn refusal(reply: &Document) -> crate::info::LeaseInfo {
     match acquire().decode(reply, SENT).unwrap() {
         AcquireReply::Refused(refused) => refused.info,
-        other @ (AcquireReply::Granted(_) | AcquireReply::UseFullForm { .. }) => {
+        other @ (AcquireReply::Granted(_) | AcquireReply::UseSlowForm { .. }) => {
             panic!("{other:?}")
         }
     }
@@ -49,7 +47,7 @@ fn a_document_with_our_value_and_grant_decodes_as_granted() {
     };
     // The attempt that was granted, which is not the one whose answer this is.
     assert_eq!((granted.sent, granted.grant_id.as_str()), (SENT, "$call.2"));
-    assert_eq!(granted.token, Some(Token::from_parts(1_700_000_000, 5)));
+    assert_eq!(granted.token, Some(Timestamp { time: 1_700_000_000, increment: 5 }));
     assert_eq!(granted.info.value.as_deref(), Some("$$NOW"));
 }
 
@@ -83,7 +81,7 @@ fn everything_else_is_a_refusal() {
 fn a_reply_without_a_document_or_without_its_time_is_neither() {
     for reply in [doc! {}, found(Bson::Null), found("x"), found(vec![held_by("$$NOW")])] {
         let result = acquire().decode(&reply, SENT);
-        assert!(matches!(result, Err(Cause::Reply(_))), "{result:?}");
+        assert!(matches!(result, Err(DecodeError::Reply(_))), "{result:?}");
     }
     // A token is never made up.
     for time in [None, Some(Bson::Null), Some(7.into()), Some(DateTime::now().into())] {
@@ -93,7 +91,7 @@ fn a_reply_without_a_document_or_without_its_time_is_neither() {
             reply.insert("operationTime", time);
         }
         let result = acquire().decode(&reply, SENT);
-        assert!(matches!(result, Err(Cause::Unsupported(_))), "{result:?}");
+        assert!(matches!(result, Err(DecodeError::Unsupported(_))), "{result:?}");
         // A refusal needs none.
         reply.insert("value", held_by("another"));
         refusal(&reply);
@@ -108,7 +106,7 @@ fn without_an_oplog_the_token_comes_later() {
     });
     let mut reply = found(held_by("$$NOW"));
     for _ in 0..2 {
-        let acquire = FullAcquire { request: request.clone(), attempt: 1, predecessor: None };
+        let acquire = SlowAcquire { request: request.clone(), attempt: 1, predecessor: None };
         let AcquireReply::Granted(granted) = acquire.decode(&reply, SENT).unwrap() else {
             panic!("refused");
         };
@@ -120,8 +118,8 @@ fn without_an_oplog_the_token_comes_later() {
 #[test]
 fn releases_and_renewals_count_what_they_touched() {
     let targets = vec![target(GrantMatch::Any)];
-    let release = Release { targets };
-    let later = ReleaseLater {
+    let release = Delete { targets };
+    let later = EndLater {
         target: target(GrantMatch::Any),
         hold_at_least: std::time::Duration::ZERO,
         values: values(),
@@ -138,15 +136,24 @@ fn releases_and_renewals_count_what_they_touched() {
     let odd = [doc! {}, doc! { "n": 1.0 }, doc! { "n": "1" }, doc! { "n": Bson::Null }];
     for reply in odd.into_iter().chain([errors, nameless]) {
         assert!(
-            matches!(release.decode(&reply, SENT), Err(Cause::Reply(_) | Cause::Write { .. })),
+            matches!(
+                release.decode(&reply, SENT),
+                Err(DecodeError::Reply(_) | DecodeError::Write { .. })
+            ),
             "{reply}"
         );
         assert!(
-            matches!(later.decode(&reply, SENT), Err(Cause::Reply(_) | Cause::Write { .. })),
+            matches!(
+                later.decode(&reply, SENT),
+                Err(DecodeError::Reply(_) | DecodeError::Write { .. })
+            ),
             "{reply}"
         );
         assert!(
-            matches!(renew.decode(&reply, SENT), Err(Cause::Reply(_) | Cause::Write { .. })),
+            matches!(
+                renew.decode(&reply, SENT),
+                Err(DecodeError::Reply(_) | DecodeError::Write { .. })
+            ),
             "{reply}"
         );
     }
@@ -168,7 +175,7 @@ fn a_resume_finds_its_lease_or_nothing() {
     grant.insert("id", "$fresh");
     grant.remove("ttlMs");
     for other in [before, held_by("$$NOW"), held_by("another"), no_ttl, doc! {}] {
-        assert!(matches!(resume.decode(&found(other), SENT), Err(Cause::Reply(_))));
+        assert!(matches!(resume.decode(&found(other), SENT), Err(DecodeError::Reply(_))));
     }
     for reply in [doc! {}, found(Bson::Null), found(7)] {
         assert_eq!(resume.decode(&reply, SENT).unwrap(), None, "{reply}");
@@ -179,12 +186,12 @@ fn a_resume_finds_its_lease_or_nothing() {
 fn a_tick_is_a_timestamp_or_nothing() {
     let time = Timestamp { time: 9, increment: 3 };
     let reply = found(doc! { "grant": { "standaloneToken": time } });
-    assert_eq!(tick().decode(&reply, SENT).unwrap(), Some(Token::from_parts(9, 3)));
+    assert_eq!(tick().decode(&reply, SENT).unwrap(), Some(Timestamp { time: 9, increment: 3 }));
     assert_eq!(tick().decode(&found(Bson::Null), SENT).unwrap(), None);
     for odd in
         [doc! {}, doc! { "grant": 1 }, doc! { "grant": { "standaloneToken": DateTime::now() } }]
     {
-        assert!(matches!(tick().decode(&found(odd), SENT), Err(Cause::Reply(_))));
+        assert!(matches!(tick().decode(&found(odd), SENT), Err(DecodeError::Reply(_))));
     }
 }
 
@@ -195,7 +202,7 @@ fn looks_read_what_are_documents() {
     let seen = look.decode(&doc! { "cursor": { "firstBatch": batch } }, SENT).unwrap();
     assert_eq!(seen.len(), 2);
     for reply in [doc! {}, doc! { "cursor": 7 }, doc! { "cursor": { "firstBatch": {} } }] {
-        assert!(matches!(look.decode(&reply, SENT), Err(Cause::Reply(_))), "{reply}");
+        assert!(matches!(look.decode(&reply, SENT), Err(DecodeError::Reply(_))), "{reply}");
     }
 }
 
@@ -208,15 +215,15 @@ fn a_server_is_taken_for_what_it_says_it_is() {
         let mut hello = standalone.clone();
         hello.extend(more);
         // Without an operation time there are no tokens, and none is made up.
-        assert!(matches!(Hello.decode(&hello, SENT), Err(Cause::Unsupported(_))));
+        assert!(matches!(Hello.decode(&hello, SENT), Err(DecodeError::Unsupported(_))));
         hello.insert("operationTime", time);
         assert!(Hello.decode(&hello, SENT).unwrap().has_oplog);
     }
     for old in [doc! {}, doc! { "maxWireVersion": 8 }, doc! { "maxWireVersion": "17" }] {
-        assert!(matches!(Hello.decode(&old, SENT), Err(Cause::Unsupported(_))), "{old}");
+        assert!(matches!(Hello.decode(&old, SENT), Err(DecodeError::Unsupported(_))), "{old}");
     }
     let dry_run = DryRun;
     assert!(dry_run.decode(&found(Bson::Null), SENT).is_ok());
     assert!(dry_run.decode(&doc! {}, SENT).is_ok());
-    assert!(matches!(dry_run.decode(&found(doc! {}), SENT), Err(Cause::Unsupported(_))));
+    assert!(matches!(dry_run.decode(&found(doc! {}), SENT), Err(DecodeError::Unsupported(_))));
 }

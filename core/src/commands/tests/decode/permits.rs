@@ -3,25 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::permits::Permits;
-use mongodb::bson::{Bson, DateTime, Document, doc};
+use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
+use crate::rules::permits::Permits;
 
-use super::super::{SENT, found, joining, key, renewed, request, target, values};
+use super::super::{SENT, found, joining, renewed, request};
 use super::{SERVER_NOW, held_by};
-use crate::commands::Command;
-use crate::commands::acquire::{AcquireReply, AcquireRequest};
-use crate::commands::failure::Cause;
-use crate::commands::permits::{
-    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewHolders,
-};
-use crate::commands::release::GrantMatch;
-use crate::commands::reply::{Ended, Renewed};
-use crate::token::Token;
+use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
+use crate::commands::fast_admit::FastAdmit;
+use crate::commands::renew_holders::RenewHolders;
+use crate::commands::reply::Renewed;
+use crate::commands::{Command, DecodeError};
 
 /// The answer to a call, in short.
 #[derive(Debug, PartialEq)]
 enum Answer {
-    Granted { id: String, token: Option<Token> },
+    Granted { id: String, token: Option<Timestamp> },
     Refused { remaining: Option<Duration>, ahead: Option<u32> },
     AskAgain,
 }
@@ -36,32 +32,42 @@ fn told(reply: AcquireReply) -> Answer {
             assert_eq!((refused.sent, refused.info.name.as_str()), (SENT, "$name"));
             Answer::Refused { remaining: refused.info.remaining, ahead: refused.ahead }
         }
-        AcquireReply::UseFullForm { maybe_granted } => {
-            assert!(!maybe_granted, "its full form finds its own grant");
+        AcquireReply::UseSlowForm { maybe_granted } => {
+            assert!(!maybe_granted, "its slow form finds its own grant");
             Answer::AskAgain
         }
     }
 }
 
 fn granted(id: &str) -> Answer {
-    Answer::Granted { id: id.to_owned(), token: Some(Token::from_parts(1_700_000_000, 5)) }
+    Answer::Granted {
+        id: id.to_owned(),
+        token: Some(Timestamp { time: 1_700_000_000, increment: 5 }),
+    }
 }
 
 fn refused(remaining_ms: u64, ahead: Option<u32>) -> Answer {
     Answer::Refused { remaining: Some(Duration::from_millis(remaining_ms)), ahead }
 }
 
-/// The full form, by a call that does not wait and by one that does.
-fn admits() -> [Admit; 2] {
-    [Arc::new(request()), joining().request].map(|request| Admit {
-        request,
-        permits: Permits::SHARED,
-        attempt: 3,
-    })
+/// A call for a share that does not wait, and one that does.
+fn requests() -> [Arc<AcquireRequest>; 2] {
+    let of = |joins| AcquireRequest { permits: Permits::SHARED, joins, ..request() };
+    [None, joining().request.joins].map(of).map(Arc::new)
+}
+
+/// The slow form of both.
+fn admits() -> [SlowAcquire; 2] {
+    requests().map(|request| SlowAcquire { request, attempt: 3, predecessor: None })
 }
 
 fn fast(request: Arc<AcquireRequest>) -> FastAdmit {
-    FastAdmit { request, permits: Permits::SHARED, attempt: 3 }
+    FastAdmit { request, attempt: 3 }
+}
+
+fn fast_once() -> FastAdmit {
+    let [once, _] = requests();
+    fast(once)
 }
 
 /// A lease in shared use, with this in `shared`, as the projection shows it.
@@ -117,11 +123,11 @@ fn a_grant_has_the_expiry_and_the_permits_of_its_own_record() {
     let reply = |own: Document| found(shared(doc! { "own": own, "firstMs": 5_i64 }));
     let share = |answer| match answer {
         AcquireReply::Granted(granted) => granted.share.unwrap(),
-        other @ (AcquireReply::Refused(_) | AcquireReply::UseFullForm { .. }) => {
+        other @ (AcquireReply::Refused(_) | AcquireReply::UseSlowForm { .. }) => {
             panic!("{other:?}")
         }
     };
-    let fast = fast(Arc::new(request()));
+    let fast = fast_once();
     let [once, _] = admits();
     for decoded in [once.decode(&reply(record.clone()), SENT), fast.decode(&reply(record), SENT)] {
         let share = share(decoded.unwrap());
@@ -131,18 +137,17 @@ fn a_grant_has_the_expiry_and_the_permits_of_its_own_record() {
     // Not in order: then those that the call asks for.
     let odd = doc! { "id": "$call.3", "permits": 9_i64, "limit": 4_i64 };
     let share = share(once.decode(&reply(odd), SENT).unwrap());
-    assert_eq!((share.permits, share.expires_at), (once.permits, None));
+    assert_eq!((share.permits, share.expires_at), (once.request.permits, None));
 }
 
 #[test]
 fn a_refused_admission_knows_the_permits_in_use() {
     let counts = |shown: Document| {
         let reply = found(shared(shown));
-        let replies =
-            [admits()[0].decode(&reply, SENT), fast(Arc::new(request())).decode(&reply, SENT)];
+        let replies = [admits()[0].decode(&reply, SENT), fast_once().decode(&reply, SENT)];
         replies.map(|reply| match reply.unwrap() {
             AcquireReply::Refused(refused) => (refused.info.in_use, refused.info.limit),
-            other @ (AcquireReply::Granted(_) | AcquireReply::UseFullForm { .. }) => {
+            other @ (AcquireReply::Granted(_) | AcquireReply::UseSlowForm { .. }) => {
                 panic!("{other:?}")
             }
         })
@@ -189,7 +194,7 @@ fn a_fast_admission_believes_in_its_own_attempt_alone() {
     let own = |id: &str| shared(doc! { "own": { "id": id }, "firstMs": 5_i64 });
     let table = [
         (own("$call.3"), granted("$call.3"), granted("$call.3")),
-        // Of another attempt: the full form reads and prolongs it.
+        // Of another attempt: the slow form reads and prolongs it.
         (own("$call.1"), Answer::AskAgain, Answer::AskAgain),
         (own("$call.30"), Answer::AskAgain, Answer::AskAgain),
         (held(), alone(), Answer::AskAgain),
@@ -199,35 +204,35 @@ fn a_fast_admission_believes_in_its_own_attempt_alone() {
         // Somebody is in the queue, and may be dead.
         (with(held(), "hasQueue", true), Answer::AskAgain, Answer::AskAgain),
         (with(held(), "hasQueue", Bson::Null), Answer::AskAgain, Answer::AskAgain),
-        // Free by now, or corrupt: the full form can tell.
+        // Free by now, or corrupt: the slow form can tell.
         (free, Answer::AskAgain, Answer::AskAgain),
         (with(held(), "expiresAt", "tomorrow"), Answer::AskAgain, Answer::AskAgain),
         (doc! {}, Answer::AskAgain, Answer::AskAgain),
-        // An older version has handed the whole lease to this call.
+        // The exclusive lease has the value of this call.
         (with(held_by("$$NOW"), "hasQueue", false), Answer::AskAgain, Answer::AskAgain),
     ];
     for (document, once, waiting) in table {
-        for (request, wanted) in [(Arc::new(request()), once), (joining().request, waiting)] {
+        for (request, wanted) in requests().into_iter().zip([once, waiting]) {
             let decoded = fast(request).decode(&found(document.clone()), SENT).unwrap();
             assert_eq!(told(decoded), wanted, "{document}");
         }
     }
     let mut without_queue = held();
     without_queue.remove("hasQueue");
-    let decoded = fast(Arc::new(request())).decode(&found(without_queue), SENT).unwrap();
+    let decoded = fast_once().decode(&found(without_queue), SENT).unwrap();
     assert_eq!(told(decoded), Answer::AskAgain);
 }
 
 #[test]
 fn an_admission_without_a_document_or_a_time_is_no_answer() {
     let own = || found(shared(doc! { "own": { "id": "$call.3" } }));
-    let fast_once = || fast(Arc::new(request()));
     let [once, _] = admits();
     for reply in [doc! {}, found(Bson::Null), found("x"), found(vec![held_by("$$NOW")])] {
-        assert!(matches!(once.decode(&reply, SENT), Err(Cause::Reply(_))), "{reply}");
-        assert!(matches!(fast_once().decode(&reply, SENT), Err(Cause::Reply(_))), "{reply}");
+        assert!(matches!(once.decode(&reply, SENT), Err(DecodeError::Reply(_))), "{reply}");
+        assert!(matches!(fast_once().decode(&reply, SENT), Err(DecodeError::Reply(_))), "{reply}");
     }
-    let standalone = Arc::new(AcquireRequest { has_oplog: false, ..request() });
+    let standalone =
+        Arc::new(AcquireRequest { has_oplog: false, permits: Permits::SHARED, ..request() });
     for time in [None, Some(Bson::Null), Some(7.into()), Some(DateTime::now().into())] {
         let without_time = |mut reply: Document| {
             reply.remove("operationTime");
@@ -235,14 +240,17 @@ fn an_admission_without_a_document_or_a_time_is_no_answer() {
             reply
         };
         let reply = without_time(own());
-        assert!(matches!(once.decode(&reply, SENT), Err(Cause::Unsupported(_))), "{reply}");
-        assert!(matches!(fast_once().decode(&reply, SENT), Err(Cause::Unsupported(_))), "{reply}");
+        assert!(matches!(once.decode(&reply, SENT), Err(DecodeError::Unsupported(_))), "{reply}");
+        assert!(
+            matches!(fast_once().decode(&reply, SENT), Err(DecodeError::Unsupported(_))),
+            "{reply}"
+        );
         // A refusal needs none.
         let refusal = once.decode(&without_time(found(held_by("another"))), SENT).unwrap();
         assert_eq!(told(refusal), refused(31_000, None));
         // Without an oplog there is none, and the token comes later.
         let id = "$call.3".to_owned();
-        let later = Admit { request: standalone.clone(), ..once.clone() };
+        let later = SlowAcquire { request: standalone.clone(), ..once.clone() };
         for decoded in [later.decode(&reply, SENT), fast(standalone.clone()).decode(&reply, SENT)] {
             assert_eq!(told(decoded.unwrap()), Answer::Granted { id: id.clone(), token: None });
         }
@@ -250,23 +258,10 @@ fn an_admission_without_a_document_or_a_time_is_no_answer() {
 }
 
 #[test]
-fn releases_and_renewals_of_permits_count_what_they_touched() {
-    let release = ReleaseAndAdmit {
-        target: target(GrantMatch::Any),
-        scope: ReleaseScope::GrantOrEntry,
-        values: values(),
-    };
-    let one = ReleasePermit { key: key(), values: values() };
-    let last = DeleteLastHolder { key: key() };
+fn renewals_of_permits_count_what_they_touched() {
     let renew = RenewHolders { grants: vec![renewed()] };
-    let ended = |reply: &Document| {
-        [release.decode(reply, SENT), one.decode(reply, SENT), last.decode(reply, SENT)]
-    };
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(1), 1), (Bson::Int64(1_000), 1_000)] {
         let reply = doc! { "n": n, "ok": 1.0 };
-        for decoded in ended(&reply) {
-            assert_eq!(decoded.unwrap(), Ended { count, at: None });
-        }
         assert_eq!(renew.decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
     }
     let error = doc! { "index": 0, "code": 121, "errmsg": "invalid" };
@@ -274,17 +269,11 @@ fn releases_and_renewals_of_permits_count_what_they_touched() {
     let nameless = doc! { "writeErrors": [7], "n": 1 };
     let odd = [doc! {}, doc! { "n": 1.0 }, doc! { "n": "1" }, doc! { "n": Bson::Null }];
     for reply in odd.into_iter().chain([refused.clone(), nameless]) {
-        let is_none = |cause: &Cause| matches!(cause, Cause::Reply(_) | Cause::Write { .. });
-        assert!(ended(&reply).iter().all(|it| it.as_ref().is_err_and(is_none)), "{reply}");
-        assert!(renew.decode(&reply, SENT).is_err_and(|cause| is_none(&cause)), "{reply}");
+        let is_none =
+            |cause: DecodeError| matches!(cause, DecodeError::Reply(_) | DecodeError::Write { .. });
+        assert!(renew.decode(&reply, SENT).is_err_and(is_none), "{reply}");
     }
-    // A release has one statement, so it is known not to be applied; a renewal may have others that are.
-    let maybe = |cause: Cause| {
-        let Cause::Write { outcome, .. } = cause else { panic!("{cause:?}") };
-        outcome.maybe_applied
-    };
-    for decoded in ended(&refused) {
-        assert!(!maybe(decoded.unwrap_err()));
-    }
-    assert!(maybe(renew.decode(&refused, SENT).unwrap_err()));
+    // It may have other statements, and they may have been applied.
+    let Err(DecodeError::Write { outcome, .. }) = renew.decode(&refused, SENT) else { panic!() };
+    assert!(outcome.maybe_applied);
 }

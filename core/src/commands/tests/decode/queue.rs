@@ -1,20 +1,21 @@
 //! Queue fields in replies.
 
 use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
+use crate::rules::outcome::{Outcome, REFUSED};
+use crate::spec::EndScope;
 
 use super::super::{SENT, acquire, beat, found, in_line, joining, target, values};
 use super::held_by;
-use crate::commands::Command;
-use crate::commands::DecodeError;
-use crate::commands::acquire::{AcquireReply, FullAcquire, Refused};
+use crate::commands::acquire::{AcquireReply, Refused, SlowAcquire};
 use crate::commands::heartbeat::QueueEntry;
-use crate::commands::release::{GrantMatch, HandOff, HandOffTo};
-use crate::commands::reply::Renewed;
+use crate::commands::release::{End, GrantMatch};
+use crate::commands::reply::{Ended, Renewed};
+use crate::commands::{Command, DecodeError};
 
-fn refused(acquire: &FullAcquire, reply: &Document) -> Refused {
+fn refused(acquire: &SlowAcquire, reply: &Document) -> Refused {
     match acquire.decode(reply, SENT).unwrap() {
         AcquireReply::Refused(refused) => refused,
-        other @ (AcquireReply::Granted(_) | AcquireReply::UseFullForm { .. }) => {
+        other @ (AcquireReply::Granted(_) | AcquireReply::UseSlowForm { .. }) => {
             panic!("{other:?}")
         }
     }
@@ -102,49 +103,46 @@ fn a_grant_is_a_grant_whatever_is_shown_of_the_line() {
         assert_eq!(granted.info.waiting, u32::try_from(shown.as_i32().unwrap_or(0)).unwrap_or(0));
     }
     // A grant to the predecessor counts as another holder's, until the server says that it is ours.
-    let successor = FullAcquire { predecessor: Some("$before".to_owned()), ..joining() };
+    let successor = SlowAcquire { predecessor: Some("$before".to_owned()), ..joining() };
     let refused = refused(&successor, &found(held_by("$before")));
     assert_eq!(refused.info.value.as_deref(), Some("$before"));
 }
 
 #[test]
-fn beats_and_hand_overs_count_what_they_touched() {
-    let hand_off = HandOff {
+fn beats_and_ends_count_what_they_touched() {
+    let end = End {
         targets: vec![target(GrantMatch::Any)],
-        to: HandOffTo::LiveWaiterOrNobody,
+        scope: EndScope::HeldOrQueued,
         values: values(),
     };
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(2), 2), (Bson::Int64(1_000), 1_000)] {
-        // Of heartbeats the count of matches matters, not the count of changes: two within one millisecond change
-        // nothing.
+        // The count of matches matters, not the count of changes: two heartbeats within one millisecond change nothing.
         let reply = doc! { "n": n, "nModified": 0, "ok": 1.0 };
         assert_eq!(beat().decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
-        // A hand-off leaves to another command the documents that it matches and does not change.
-        let handed_off = hand_off.decode(&reply, SENT).unwrap();
-        assert_eq!((handed_off.ended.count, handed_off.left), (0, count));
-        let some = doc! { "n": 1_002_i64, "nModified": count, "ok": 1.0 };
-        let handed_off = hand_off.decode(&some, SENT).unwrap();
-        assert_eq!((handed_off.ended.count, handed_off.left), (count, 1_002 - count));
+        assert_eq!(end.decode(&reply, SENT).unwrap(), Ended { count, at: None });
     }
-    let uncounted = doc! { "n": 1, "ok": 1.0 };
-    assert!(matches!(hand_off.decode(&uncounted, SENT), Err(DecodeError::Reply(_))));
     let errors = doc! { "writeErrors": [{ "index": 0, "code": 112, "errmsg": "busy" }], "n": 1 };
     let odd = [doc! {}, doc! { "n": 1.0 }, doc! { "n": "1" }, doc! { "n": Bson::Null }];
     for reply in odd.into_iter().chain([errors]) {
-        assert!(
-            matches!(
-                beat().decode(&reply, SENT),
-                Err(DecodeError::Reply(_) | DecodeError::Write { .. })
-            ),
-            "{reply}"
-        );
-        assert!(
-            matches!(
-                hand_off.decode(&reply, SENT),
-                Err(DecodeError::Reply(_) | DecodeError::Write { .. })
-            ),
-            "{reply}"
-        );
+        let is_none =
+            |cause: DecodeError| matches!(cause, DecodeError::Reply(_) | DecodeError::Write { .. });
+        assert!(beat().decode(&reply, SENT).is_err_and(is_none), "{reply}");
+        assert!(end.decode(&reply, SENT).is_err_and(is_none), "{reply}");
+    }
+}
+
+/// One that the server refuses alone is known not to be applied; others of the same command may have been.
+#[test]
+fn a_refused_end_tells_whether_others_may_be_applied() {
+    let error = doc! { "index": 0, "code": 121, "errmsg": "invalid" };
+    let reply = doc! { "writeErrors": [error], "n": 0 };
+    for (count, maybe) in [(1, false), (2, true)] {
+        let targets = vec![target(GrantMatch::Any); count];
+        let end = End { targets, scope: EndScope::Anywhere, values: values() };
+        let Err(DecodeError::Write { outcome, .. }) = end.decode(&reply, SENT) else {
+            panic!("{reply}")
+        };
+        assert_eq!(outcome, Outcome { maybe_applied: maybe, ..REFUSED });
     }
 }
 

@@ -3,21 +3,20 @@
 use crate::bson::{Bson, Document, Timestamp};
 use crate::rules::ids::GrantId;
 use crate::rules::slots::Lane;
+use crate::spec::EndScope;
 
 use super::super::{
-    SENT, acquire as refusing, beat as beat_command, in_line as in_line_command, request,
+    SENT, acquire as refusing, beat as beat_command, in_line as in_line_command, joining, renewed,
+    request, target, tick as tick_command, values,
 };
-use super::super::{joining, renewed, target, tick as tick_command, values};
-use crate::commands::Command;
-use crate::commands::DecodeError;
-use crate::commands::acquire::{AcquireReply, FullAcquire};
+use crate::commands::acquire::{AcquireReply, SlowAcquire};
 use crate::commands::find::{FindGrants, FindLeases};
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
-use crate::commands::release::{GrantMatch, HandOff, HandOffTo, Release, ReleaseLater};
+use crate::commands::release::{Delete, End, EndLater, GrantMatch};
 use crate::commands::renew::RenewMany;
-use crate::commands::reply::{HandedOff, Renewed};
+use crate::commands::reply::Renewed;
 use crate::commands::tombstone::{Tombstone, Tombstoned};
-use crate::commands::{snapshot, token};
+use crate::commands::{Command, DecodeError, snapshot, token};
 
 /// The value at the end of the path, if each step leads into a document.
 pub(super) fn at<'a>(document: &'a Document, path: &[&str]) -> Option<&'a Bson> {
@@ -83,14 +82,14 @@ pub(super) fn acquire(reply: &Document) -> bool {
         has_oplog: false,
         ..request()
     });
-    let later = FullAcquire { request: without_oplog, attempt: 1, predecessor: None };
-    let successor = FullAcquire { predecessor: Some("another".to_owned()), ..joining() };
+    let later = SlowAcquire { request: without_oplog, attempt: 1, predecessor: None };
+    let successor = SlowAcquire { predecessor: Some("another".to_owned()), ..joining() };
     let believed =
         [refusing(), joining(), successor, later].map(|acquire| granted(&acquire, reply));
     believed.contains(&true)
 }
 
-fn granted(acquire: &FullAcquire, reply: &Document) -> bool {
+fn granted(acquire: &SlowAcquire, reply: &Document) -> bool {
     let document = match reply.get("value") {
         Some(Bson::Document(document)) => document,
         Some(_) | None => {
@@ -114,7 +113,7 @@ fn granted(acquire: &FullAcquire, reply: &Document) -> bool {
             assert_eq!(refused.at, time(reply, &["operationTime"]));
             false
         }
-        Ok(AcquireReply::UseFullForm { .. }) => unreachable!("the whole form can tell"),
+        Ok(AcquireReply::UseSlowForm { .. }) => unreachable!("the slow form can tell"),
         Err(cause) => {
             assert!(matches!(cause, DecodeError::Unsupported(_)), "{cause:?}");
             false
@@ -154,9 +153,9 @@ pub(super) fn renew_many(reply: &Document) -> bool {
     counted(renew.decode(reply, SENT), reply)
 }
 
-pub(super) fn release(reply: &Document) -> bool {
+pub(super) fn delete(reply: &Document) -> bool {
     let targets = vec![target(GrantMatch::Any)];
-    let deleted = Release { targets }.decode(reply, SENT);
+    let deleted = Delete { targets }.decode(reply, SENT);
     counted_leases(deleted.map(|deleted| deleted.count), reply)
 }
 
@@ -178,35 +177,16 @@ pub(super) fn tombstone(reply: &Document) -> bool {
     }
 }
 
-pub(super) fn hand_off(reply: &Document) -> bool {
-    let to = HandOffTo::LiveWaiterOrNobody;
-    let hand_off = HandOff { targets: vec![target(GrantMatch::Any)], to, values: values() };
-    let changed = match reply.get("nModified") {
-        Some(Bson::Int32(number)) => Some(i64::from(*number)),
-        Some(Bson::Int64(number)) => Some(*number),
-        Some(_) | None => None,
-    };
-    let counts = number(reply)
-        .zip(changed)
-        .and_then(|(n, changed)| Some((changed, n.checked_sub(changed)?)));
-    match hand_off.decode(reply, SENT) {
-        Ok(HandedOff { ended, left }) => {
-            assert_eq!(Some((ended.count, left)), counts);
-            true
-        }
-        Err(cause) => {
-            let is_of_the_reply =
-                matches!(cause, DecodeError::Reply(_) | DecodeError::Write { .. });
-            assert!(is_of_the_reply && counts.is_none(), "{cause:?}");
-            false
-        }
-    }
+pub(super) fn end(reply: &Document) -> bool {
+    let targets = vec![target(GrantMatch::Any)];
+    let end = End { targets, scope: EndScope::Anywhere, values: values() };
+    counted_leases(end.decode(reply, SENT).map(|ended| ended.count), reply)
 }
 
-pub(super) fn release_later(reply: &Document) -> bool {
+pub(super) fn end_later(reply: &Document) -> bool {
     let hold_at_least = std::time::Duration::ZERO;
     let target = target(GrantMatch::Any);
-    let later = ReleaseLater { target, hold_at_least, values: values() };
+    let later = EndLater { target, hold_at_least, values: values() };
     let was_held = later.decode(reply, SENT).ok();
     assert_eq!(was_held, number(reply).map(|number| number > 0));
     was_held == Some(true)

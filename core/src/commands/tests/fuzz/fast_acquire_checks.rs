@@ -4,20 +4,18 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use mongo_lease_core::rules::guesses::FastForm;
-use mongo_lease_core::rules::slots::Lane;
+use crate::bson::{Bson, Document, Timestamp};
+use crate::rules::guesses::FastForm;
+use crate::rules::slots::Lane;
 use mongo_lease_testbed::Seed;
-use mongodb::bson::{Bson, Document};
 
 use super::super::{SENT, joining, request, take as take_command};
 use super::checks::{is_held, number_of, rows, text, time};
 use super::{TIME, arbitrary, batches, lease_replies, runner};
-use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
-use crate::commands::failure::Cause;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired, who_was_granted};
 use crate::commands::find::FindLeases;
-use crate::token::Token;
+use crate::commands::{Command, DecodeError};
 
 /// A call that does not wait, one that does, and one on a server without an oplog.
 fn acquires() -> [FastAcquire; 3] {
@@ -76,7 +74,7 @@ fn judged(
     take: &FastAcquire,
     reply: &AcquireReply,
     document: &Document,
-    token: Option<Token>,
+    token: Option<Timestamp>,
 ) -> bool {
     let is_sound = is_held(document).is_some();
     match reply {
@@ -97,7 +95,7 @@ fn judged(
             false
         }
         // A grant that may be ours is never lost.
-        AcquireReply::UseFullForm { maybe_granted } => {
+        AcquireReply::UseSlowForm { maybe_granted } => {
             assert_eq!(*maybe_granted, is_own(document), "{document}");
             assert!(!is_sound || !is_own(document), "it was granted: {document}");
             false
@@ -110,7 +108,7 @@ pub(super) fn take(reply: &Document) -> bool {
     for take in acquires() {
         let decoded = take.decode(reply, SENT);
         let Some(Bson::Document(document)) = reply.get("value") else {
-            assert!(matches!(decoded, Err(Cause::Reply(_))), "{decoded:?}");
+            assert!(matches!(decoded, Err(DecodeError::Reply(_))), "{decoded:?}");
             continue;
         };
         let token = time(reply, &["operationTime"]).filter(|_| take.request.has_oplog);
@@ -120,7 +118,7 @@ pub(super) fn take(reply: &Document) -> bool {
                 believed |= judged(&take, &reply, document, token);
             }
             Err(cause) => {
-                assert!(matches!(cause, Cause::Unsupported(_)), "{cause:?}");
+                assert!(matches!(cause, DecodeError::Unsupported(_)), "{cause:?}");
                 assert!(take.request.has_oplog && token.is_none());
             }
         }
@@ -174,7 +172,7 @@ fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
         let document = rows.into_iter().rfind(named);
         let [once, waiting, _] = acquires();
         let acquires = [once, waiting];
-        let at = Token::from_parts(7, 7);
+        let at = Timestamp { time: 7, increment: 7 };
         let taken = FastAcquired { sent: SENT, at, refused: HashSet::from([1]) };
         let replies = who_was_granted(&acquires, &taken, seen);
         assert_eq!(replies.len(), 2);
@@ -182,7 +180,7 @@ fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
             let (yes, no) = granted.get();
             let is_granted = match (document, reply) {
                 (Some(document), reply) => judged(take, reply, document, Some(at)),
-                (None, AcquireReply::UseFullForm { maybe_granted }) => {
+                (None, AcquireReply::UseSlowForm { maybe_granted }) => {
                     assert_eq!(*maybe_granted, place == 0);
                     false
                 }

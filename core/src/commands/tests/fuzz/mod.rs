@@ -31,7 +31,7 @@ struct Decoder {
 }
 
 const DECODERS: [Decoder; 30] = [
-    Decoder { name: "acquire::FullAcquire", replies: lease_replies, check: checks::acquire },
+    Decoder { name: "acquire::SlowAcquire", replies: lease_replies, check: checks::acquire },
     Decoder { name: "heartbeat::Heartbeat", replies: counts, check: checks::beat },
     Decoder { name: "heartbeat::FindEntries", replies: batches, check: checks::in_line },
     Decoder { name: "guard::decode", replies: counts, check: checks::guard },
@@ -60,9 +60,9 @@ const DECODERS: [Decoder; 30] = [
     Decoder { name: "probe::Hello", replies: hellos, check: checks::hello },
     Decoder { name: "probe::IsHintUsed", replies: plans, check: checks::is_hint_used },
     Decoder { name: "probe::Ping", replies: hellos, check: checks::ping },
-    Decoder { name: "release::HandOff", replies: counts, check: checks::hand_off },
-    Decoder { name: "release::Release", replies: counts, check: checks::release },
-    Decoder { name: "release::ReleaseLater", replies: counts, check: checks::release_later },
+    Decoder { name: "release::Delete", replies: counts, check: checks::delete },
+    Decoder { name: "release::End", replies: counts, check: checks::end },
+    Decoder { name: "release::EndLater", replies: counts, check: checks::end_later },
     Decoder { name: "renew::RenewMany", replies: counts, check: checks::renew_many },
     Decoder { name: "renew::Resume", replies: lease_replies, check: checks::resume },
     Decoder { name: "snapshot::read", replies: leases, check: checks::seen },
@@ -80,7 +80,7 @@ const DECODERS: [Decoder; 30] = [
     Decoder { name: "token::of_reply", replies: counts, check: checks::token },
     Decoder { name: "watch::decode", replies: events, check: watch_checks::watch },
     Decoder {
-        name: "permits::find::FindHolders",
+        name: "find_holders::FindHolders",
         replies: holder_checks::batches,
         check: watch_checks::find_holders,
     },
@@ -131,22 +131,18 @@ fn every_decoder_is_in_the_table() {
 /// Every reader of a document in `commands`: commands with their replies, and functions.
 fn decoders_in_the_source() -> BTreeSet<String> {
     // Parts of those in the table, which get values that one of them has checked.
-    const PARTS: [&str; 8] = [
+    const PARTS: [&str; 7] = [
         "find::documents",
-        "permits::admit_reply::read",
+        "acquire_reply::read",
         "reply::count",
         "reply::decode_counted",
-        "reply::decode_handed_off",
         "reply::no_write_error",
         "reply::decode_update",
         "snapshot::date",
     ];
     let commands = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands");
-    let files = |folder: &str| {
-        let entries = std::fs::read_dir(commands.join(folder)).unwrap();
-        entries.map(|entry| entry.unwrap().path()).collect::<Vec<_>>()
-    };
-    let files = [files(""), files("permits")].concat();
+    let entries = std::fs::read_dir(&commands).unwrap();
+    let files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     let mut found = BTreeSet::new();
     for file in files.iter().filter(|file| file.extension().is_some_and(|it| it == "rs")) {
         let module = file.strip_prefix(&commands).unwrap().with_extension("");

@@ -5,38 +5,31 @@ use std::sync::Arc;
 use crate::bson::{Bson, Document, doc};
 use crate::rules::permits::Permits;
 
-use super::super::{SENT, joining, key, renewed, request, target, values};
-use super::checks::{counted, counted_leases, is_held, text, time};
+use super::super::{SENT, joining, renewed, request};
+use super::checks::{counted, is_held, text, time};
 use super::{Decoder, counts, lease_replies, leases, replied};
-use crate::commands::Command;
-use crate::commands::DecodeError;
-use crate::commands::acquire::{AcquireReply, AcquireRequest};
-use crate::commands::permits::{
-    Admit, DeleteLastHolder, FastAdmit, ReleaseAndAdmit, ReleasePermit, ReleaseScope, RenewHolders,
-};
-use crate::commands::release::GrantMatch;
+use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
+use crate::commands::fast_admit::FastAdmit;
+use crate::commands::renew_holders::RenewHolders;
+use crate::commands::{Command, DecodeError};
 
-pub(super) const DECODERS: [Decoder; 6] = [
-    Decoder { name: "permits::admit::Admit", replies: admit_replies, check: admit },
-    Decoder { name: "permits::admit::FastAdmit", replies: admit_replies, check: fast_admit },
-    Decoder {
-        name: "permits::release::DeleteLastHolder",
-        replies: counts,
-        check: delete_last_holder,
-    },
-    Decoder {
-        name: "permits::release::ReleaseAndAdmit",
-        replies: counts,
-        check: release_and_admit,
-    },
-    Decoder { name: "permits::release::ReleasePermit", replies: counts, check: release_permit },
-    Decoder { name: "permits::renew::RenewHolders", replies: counts, check: renew_permits },
+pub(super) const DECODERS: [Decoder; 3] = [
+    // A call for a share reads another part of the reply than one for the exclusive lease.
+    Decoder { name: "acquire::SlowAcquire", replies: admit_replies, check: admit },
+    Decoder { name: "fast_admit::FastAdmit", replies: admit_replies, check: fast_admit },
+    Decoder { name: "renew_holders::RenewHolders", replies: counts, check: renew_holders },
 ];
 
 /// A call that does not wait, one that does, and one on a server without an oplog.
 fn requests() -> [Arc<AcquireRequest>; 3] {
-    let without_oplog = Arc::new(AcquireRequest { has_oplog: false, ..request() });
-    [Arc::new(request()), joining().request, without_oplog]
+    let joins = joining().request.joins;
+    let of = |(joins, has_oplog)| AcquireRequest {
+        permits: Permits::SHARED,
+        joins,
+        has_oplog,
+        ..request()
+    };
+    [(None, true), (joins, true), (None, false)].map(of).map(Arc::new)
 }
 
 /// Leases in shared use and in exclusive use, with the grant of this attempt, of another one, and with none.
@@ -95,7 +88,8 @@ fn decoded<C: Command<Reply = AcquireReply>>(
 
 fn admit(reply: &Document) -> bool {
     let all = requests().map(|request| {
-        let command = Admit { request: Arc::clone(&request), permits: Permits::SHARED, attempt: 1 };
+        let request_of = Arc::clone(&request);
+        let command = SlowAcquire { request: request_of, attempt: 1, predecessor: None };
         decoded(&command, &request, reply, |answer, document| match answer {
             AcquireReply::Granted(_) => true,
             AcquireReply::Refused(refused) => {
@@ -104,7 +98,7 @@ fn admit(reply: &Document) -> bool {
                 assert_eq!(refused.at, time(reply, &["operationTime"]));
                 false
             }
-            AcquireReply::UseFullForm { .. } => unreachable!("the full form can tell"),
+            AcquireReply::UseSlowForm { .. } => unreachable!("the slow form can tell"),
         })
     });
     all.contains(&true)
@@ -112,8 +106,7 @@ fn admit(reply: &Document) -> bool {
 
 fn fast_admit(reply: &Document) -> bool {
     let all = requests().map(|request| {
-        let permits = Permits::SHARED;
-        let command = FastAdmit { request: Arc::clone(&request), permits, attempt: 3 };
+        let command = FastAdmit { request: Arc::clone(&request), attempt: 3 };
         decoded(&command, &request, reply, |answer, document| match answer {
             AcquireReply::Granted(granted) => {
                 assert_eq!(granted.grant_id.as_str(), "$call.3");
@@ -127,7 +120,7 @@ fn fast_admit(reply: &Document) -> bool {
                 assert_eq!((refused.sent, refused.ahead), (SENT, None));
                 false
             }
-            AcquireReply::UseFullForm { maybe_granted } => {
+            AcquireReply::UseSlowForm { maybe_granted } => {
                 assert!(!maybe_granted && own_id(document) != Some("$call.3"), "{document}");
                 false
             }
@@ -136,22 +129,6 @@ fn fast_admit(reply: &Document) -> bool {
     all.contains(&true)
 }
 
-fn release_and_admit(reply: &Document) -> bool {
-    let (target, scope) = (target(GrantMatch::Any), ReleaseScope::Grant);
-    let command = ReleaseAndAdmit { target, scope, values: values() };
-    counted_leases(command.decode(reply, SENT).map(|ended| ended.count), reply)
-}
-
-fn release_permit(reply: &Document) -> bool {
-    let command = ReleasePermit { key: key(), values: values() };
-    counted_leases(command.decode(reply, SENT).map(|ended| ended.count), reply)
-}
-
-fn delete_last_holder(reply: &Document) -> bool {
-    let command = DeleteLastHolder { key: key() };
-    counted_leases(command.decode(reply, SENT).map(|ended| ended.count), reply)
-}
-
-fn renew_permits(reply: &Document) -> bool {
+fn renew_holders(reply: &Document) -> bool {
     counted(RenewHolders { grants: vec![renewed()] }.decode(reply, SENT), reply)
 }

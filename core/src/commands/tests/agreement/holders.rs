@@ -1,14 +1,12 @@
 //! Holders, valid or corrupt, as they are written to a real document and read from it.
 
 use crate::bson::{Bson, DateTime, Document, doc};
-use crate::spec::permits::{Admission, DamagedHolder, Holder, HolderElement, Holders, Share};
+use crate::spec::{Admission, DamagedHolder, Holder, HolderElement, Holders, Share};
 use mongo_lease_core_tests::Chance;
 
-use crate::commands::tests::agreement::real::{grant_id, text};
-use crate::commands::tests::agreement::small::{Details, GrantId, Small, Value};
-use crate::commands::tests::agreement::steps::HOUR;
-use crate::commands::tests::agreement::texts::{metadata, owner};
-use crate::commands::tests::reading;
+use super::small::{Details, GrantId, Small, Value};
+use super::steps::HOUR;
+use super::texts::{grant_id, metadata, owner, read_details, read_id, read_value, text};
 
 /// The fields of a holder that are read, and the count of its writes.
 const FIELDS: [&str; 8] =
@@ -56,6 +54,8 @@ impl Put {
                 Share { permits: 1, limit: 1_000 },
                 Share { permits: 2, limit: 2 },
                 Share { permits: 0, limit: 3 },
+                Share { permits: 1, limit: 1 },
+                Share { permits: 1, limit: 5_000 },
             ]);
             match chance.below(6) {
                 0 if is_corrupt => Put::Text,
@@ -77,7 +77,7 @@ impl Put {
     }
 
     /// Its expiry, where that is a date.
-    pub(super) fn expires_at(&self, now: i64) -> Option<i64> {
+    fn expires_at(&self, now: i64) -> Option<i64> {
         match *self {
             Put::Holder { hours, .. } => Some(now + hours * HOUR),
             Put::Broken { field: 2, .. } | Put::Text => None,
@@ -86,10 +86,15 @@ impl Put {
     }
 }
 
+/// The latest expiry of these holders; without one, an hour ago.
+pub(super) fn latest(puts: &[Put], now: i64) -> i64 {
+    puts.iter().filter_map(|put| put.expires_at(now)).max().unwrap_or(now - HOUR)
+}
+
 /// The list in the specification.
 pub(super) fn holders_of(puts: &[Put], now: i64) -> Holders<Small> {
     // Written and read again: one function says what is corrupt.
-    reading::holders(Some(&Bson::Array(written(puts, now))))
+    read(Some(&Bson::Array(written(puts, now))))
 }
 
 /// The list in a real document.
@@ -136,4 +141,68 @@ fn write(value: Value, id: GrantId, expires_at: i64, share: Share) -> Document {
         "limit": share.limit,
         "writes": 9_i64,
     }
+}
+
+/// Reads the list of a real document.
+pub(super) fn read(found: Option<&Bson>) -> Holders<Small> {
+    match found {
+        None => Holders::Absent,
+        Some(Bson::Array(elements)) => Holders::List(elements.iter().map(read_element).collect()),
+        Some(_) => Holders::Damaged,
+    }
+}
+
+fn read_element(found: &Bson) -> HolderElement<Small> {
+    let Some(document) = found.as_document() else {
+        return HolderElement::Damaged(DamagedHolder {
+            value: None,
+            id: None,
+            expires_at: None,
+            is_document: false,
+        });
+    };
+    if let Some(holder) = read_holder(document) {
+        return HolderElement::Holder(holder);
+    }
+    HolderElement::Damaged(DamagedHolder {
+        value: document.get_str("value").ok().map(read_value),
+        id: document.get_str("id").ok().map(read_id),
+        expires_at: document.get_datetime("expiresAt").ok().map(|at| at.timestamp_millis()),
+        is_document: true,
+    })
+}
+
+fn read_holder(document: &Document) -> Option<Holder<Small>> {
+    let date = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
+    let number = |field| document.get_i64(field).ok();
+    // An attempt that finds it counts on from any number, and from zero where there is none.
+    let writes = match document.get("writes") {
+        Some(Bson::Int64(writes)) => *writes,
+        Some(Bson::Int32(writes)) => i64::from(*writes),
+        Some(_) | None => 0,
+    };
+    Some(Holder {
+        value: read_value(document.get_str("value").ok()?),
+        id: read_id(document.get_str("id").ok()?),
+        sent: number("sentMicros").unwrap_or(i64::MIN),
+        acquired_at: date("acquiredAt").unwrap_or(0),
+        expires_at: date("expiresAt")?,
+        ttl: number("ttlMs")?,
+        max_clock_skew: number("maxClockSkewMs")?,
+        share: Share { permits: number("permits")?, limit: number("limit")? },
+        writes,
+        details: read_details(document),
+    })
+}
+
+/// `admitted` as the specification sees it.
+pub(super) fn read_admitted(text: &str) -> Vec<Admission<Small>> {
+    let admission = |part: &str| {
+        let mut parts = part.split('@');
+        let mut next = || parts.next().expect("three parts");
+        let id = read_id(next());
+        let [sent, until] = [next(), next()].map(|number| number.parse().expect("a number"));
+        Admission { id, sent, until }
+    };
+    text.split_terminator(' ').map(admission).collect()
 }

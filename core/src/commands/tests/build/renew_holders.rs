@@ -1,15 +1,15 @@
-//! Renewals.
+//! Renewals in shared use.
 
 use std::time::Duration;
 
 use crate::bson::{Bson, Document, doc};
 
-use super::super::super::SENT;
-use super::super::super::paths::assert_same;
-use super::super::{ECHO, literal, majority, simple};
+use super::super::SENT;
+use super::super::paths::assert_same;
+use super::{ECHO, literal, majority, simple};
 use crate::commands::Command;
-use crate::commands::permits::RenewHolders;
 use crate::commands::renew::{GrantKey, RenewalTarget};
+use crate::commands::renew_holders::RenewHolders;
 
 fn grant_for(seconds: u64, name: &str, id: &str) -> RenewalTarget {
     let key = GrantKey::new(name, &format!("value of {id}"), &id.into());
@@ -28,14 +28,14 @@ fn built(grants: Vec<RenewalTarget>) -> Document {
 fn renewed(ids: &[&str], lasts_ms: i64, others: impl Into<Bson>) -> Document {
     let literals: Vec<Bson> = ids.iter().map(|id| literal(id).into()).collect();
     let until = doc! { "$add": ["$$NOW", lasts_ms] };
-    let again = doc! { "expiresAt": { "$max": ["$$entry.expiresAt", until] }, "sentMicros": ECHO };
-    let is_ours = doc! { "$in": ["$$entry.id", literals] };
-    doc! { "$cond": [is_ours, { "$mergeObjects": ["$$entry", again] }, others.into()] }
+    let again = doc! { "expiresAt": { "$max": ["$$each.expiresAt", until] }, "sentMicros": ECHO };
+    let is_ours = doc! { "$in": ["$$each.id", literals] };
+    doc! { "$cond": [is_ours, { "$mergeObjects": ["$$each", again] }, others.into()] }
 }
 
 /// A statement for these names, whose documents must show these ids.
 fn statement(names: impl Into<Bson>, found: Document, ids: &[&str]) -> Document {
-    statement_of(names, found, renewed(ids, 31_000, "$$entry"))
+    statement_of(names, found, renewed(ids, 31_000, "$$each"))
 }
 
 fn statement_of(names: impl Into<Bson>, found: Document, each: Document) -> Document {
@@ -47,7 +47,7 @@ fn statement_of(names: impl Into<Bson>, found: Document, each: Document) -> Docu
         "$expr": { "$eq": [{ "$type": "$expiresAt" }, "date"] },
         "holders": { "$type": "array", "$not": undated },
     };
-    let all = doc! { "$map": { "input": "$holders", "as": "entry", "in": each } };
+    let all = doc! { "$map": { "input": "$holders", "as": "each", "in": each } };
     let top = doc! { "$max": ["$expiresAt", { "$max": "$holders.expiresAt" }] };
     doc! {
         "q": filter,
@@ -96,9 +96,9 @@ fn a_renewal_of_permits_carries_each_time() {
     ];
     let one = |name: &str, id: &str, ms| {
         let found = doc! { "$in": [id] };
-        statement_of(doc! { "$in": [name] }, found, renewed(&[id], ms, "$$entry"))
+        statement_of(doc! { "$in": [name] }, found, renewed(&[id], ms, "$$each"))
     };
-    let both = renewed(&["$c.2"], 61_000, renewed(&["$c.1"], 31_000, "$$entry"));
+    let both = renewed(&["$c.2"], 61_000, renewed(&["$c.1"], 31_000, "$$each"));
     let wanted = renewal(vec![
         one("$b", "$b.1", 31_000),
         one("$a", "$a.1", 61_000),

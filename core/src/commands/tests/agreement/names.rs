@@ -1,0 +1,274 @@
+//! The holder, the grant and the waiter that a step names, chosen at random.
+
+use crate::spec::{
+    EndScope, Holder, HolderElement, Holders, QueueOptions, ResumeTerms, Share, Types,
+};
+use mongo_lease_core_tests::Chance;
+
+use super::queue::NO_TEXT;
+use super::small::{
+    AcquireRequest, Details, Document, Element, GrantId, GrantMatch, Key, Queue, Small, Value,
+};
+use super::steps::{HOUR, LIFE, Step, Target};
+use crate::commands::release::Form;
+
+/// The id that a resume writes.
+const RESUMED: GrantId = GrantId { call: 20, attempt: 0 };
+
+/// The times for which holders renew: a ttl with the maximum clock skew.
+const LASTS: [i64; 3] = [2 * HOUR, 4 * HOUR, 9 * HOUR];
+
+const SCOPES: [EndScope; 4] =
+    [EndScope::BesideOthers, EndScope::Anywhere, EndScope::HeldOrQueued, EndScope::HeldOrQueued];
+
+const SHARES: [Share; 6] = [
+    Share { permits: 1, limit: 2 },
+    Share { permits: 2, limit: 2 },
+    Share { permits: 1, limit: 3 },
+    Share { permits: 2, limit: 3 },
+    Share { permits: 1, limit: 1_000 },
+    Share { permits: 1, limit: 1_000 },
+];
+
+/// The callers of one sequence.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Callers {
+    /// Of eight calls, how many ask for the exclusive lease.
+    pub(super) exclusive: u64,
+    /// How many values they have. So few that different calls often have the same one.
+    values: u64,
+}
+
+impl Callers {
+    pub(super) fn choose(chance: &mut Chance) -> Callers {
+        chance.one_of(&[
+            Callers { exclusive: 8, values: 3 },
+            Callers { exclusive: 6, values: 3 },
+            Callers { exclusive: 3, values: 4 },
+            Callers { exclusive: 1, values: 6 },
+            Callers { exclusive: 1, values: 6 },
+        ])
+    }
+}
+
+pub(super) struct Names {
+    pub(super) callers: Callers,
+    /// In most cases a grant that the document shows, in either form.
+    pub(super) held: Key,
+    /// Another one.
+    other: Key,
+    /// Any value and grant; often the value of a waiter.
+    value: Value,
+    id: GrantId,
+    /// In most cases a waiter.
+    waiter: Value,
+    /// The form in which the document shows its holders.
+    pub(super) form: Form,
+}
+
+impl Names {
+    pub(super) fn choose(chance: &mut Chance, callers: Callers, found: Option<&Document>) -> Names {
+        let shown: Vec<Key> = found.map(keys_in).unwrap_or_default();
+        let waiting: Vec<Value> = found.map(values_in_queue).unwrap_or_default();
+        let any = Value(u8::try_from(chance.below(callers.values)).expect("a small number"));
+        // One call's number begins with another's.
+        let id = GrantId { call: chance.one_of(&[1, 10]), attempt: chance.one_of(&[1, 2, 10]) };
+        let value = match chance.below(3) {
+            0 if !waiting.is_empty() => chance.one_of(&waiting),
+            _ => any,
+        };
+        let waiter = match waiting.is_empty() || chance.below(4) == 0 {
+            true => any,
+            false => chance.one_of(&waiting),
+        };
+        let one = |chance: &mut Chance| match shown.is_empty() || chance.below(5) == 0 {
+            true => Key { value, id },
+            false => chance.one_of(&shown),
+        };
+        let (held, other) = (one(chance), one(chance));
+        let is_shared = found.is_some_and(Document::is_in_shared_use);
+        let form = if is_shared { Form::List } else { Form::Plain };
+        Names { callers, held, other, value, id, waiter, form }
+    }
+
+    pub(super) fn step(self, chance: &mut Chance) -> Step {
+        let (value, id) = (self.value, self.id);
+        if self.form == Form::List && chance.below(3) == 0 {
+            return self.of_a_holder(chance);
+        }
+        match chance.below(36) {
+            0..=10 => Step::Acquire(self.request(chance)),
+            11..=14 => {
+                let request = AcquireRequest { predecessor: None, ..self.request(chance) };
+                match request.share.is_exclusive() {
+                    true => Step::FastAcquire { request, with_others: chance.below(2) > 0 },
+                    false => Step::FastAdmit(request),
+                }
+            }
+            15 => Step::Insert(insert(value, id)),
+            16 => Step::Renew { key: self.key(chance), lasts: chance.one_of(&LASTS) },
+            17 => self.resume(chance),
+            18 => {
+                let lasts = chance.one_of(&LASTS);
+                Step::Guard { key: self.key(chance), lasts, commits: chance.below(3) > 0 }
+            }
+            19 => self.renew_holders(chance),
+            20..=21 => Step::Delete(self.target(chance)),
+            22 => Step::Tombstone(self.target(chance)),
+            23..=24 => {
+                let mut target = self.target(chance);
+                // Its document has to show when it was granted.
+                if target.which == GrantMatch::Any {
+                    target.which = GrantMatch::Grant(self.held.id);
+                }
+                let hold_at_least = chance.one_of(&[0, 3 * HOUR, 8 * HOUR]);
+                Step::EndLater { target, hold_at_least }
+            }
+            25..=26 => Step::Heartbeat { value: self.waiter },
+            27 => Step::FindEntries { value: self.waiter },
+            _ => self.end(chance),
+        }
+    }
+
+    /// A command that reads what is corrupt.
+    pub(super) fn on_a_corrupt_document(self, chance: &mut Chance) -> Step {
+        let key = self.key(chance);
+        match chance.below(8) {
+            0 => Step::Acquire(self.request(chance)),
+            1 => Step::Renew { key, lasts: 3 * HOUR },
+            2 => Step::Guard { key, lasts: 3 * HOUR, commits: true },
+            3 => self.resume(chance),
+            4 => Step::Heartbeat { value: self.waiter },
+            5 => Step::FindEntries { value: self.waiter },
+            6 => self.renew_holders(chance),
+            _ => self.end(chance),
+        }
+    }
+
+    /// In most cases a holder's.
+    fn key(&self, chance: &mut Chance) -> Key {
+        let id = chance.one_of(&[self.held.id, self.held.id, self.held.id, self.id]);
+        Key { value: self.held.value, id }
+    }
+
+    fn target(&self, chance: &mut Chance) -> Target {
+        let Key { value, id } = self.held;
+        let except = chance.one_of(&[None, Some(self.id), Some(id), Some(self.other.id)]);
+        let call = GrantMatch::Call(chance.one_of(&[id.call, id.call, 1, 10]), except);
+        let which = chance.one_of(&[GrantMatch::Grant(id), call, call, GrantMatch::Any]);
+        let form = chance.one_of(&[self.form, self.form, Form::Either, Form::Plain, Form::List]);
+        Target { value, which, form }
+    }
+
+    fn end(&self, chance: &mut Chance) -> Step {
+        let held = self.target(chance);
+        let of_waiter = Target { value: self.waiter, ..held };
+        Step::End { target: chance.one_of(&[held, held, of_waiter]), scope: chance.one_of(&SCOPES) }
+    }
+
+    /// A command of one of several holders.
+    fn of_a_holder(&self, chance: &mut Chance) -> Step {
+        if chance.below(4) == 0 {
+            return self.renew_holders(chance);
+        }
+        let Key { value, id } = self.held;
+        let form = chance.one_of(&[Form::List, Form::Either]);
+        let target = Target { value, which: GrantMatch::Grant(id), form };
+        Step::End { target, scope: chance.one_of(&SCOPES) }
+    }
+
+    fn renew_holders(&self, chance: &mut Chance) -> Step {
+        let mut keys = vec![self.key(chance), self.other];
+        keys.truncate(chance.one_of(&[1, 2, 2]));
+        keys.dedup_by_key(|key| key.id);
+        let each = |key| (key, chance.one_of(&LASTS));
+        Step::RenewHolders { keys: keys.into_iter().map(each).collect() }
+    }
+
+    /// What a call or a waiter asks for.
+    pub(super) fn share(&self, chance: &mut Chance) -> Share {
+        match chance.below(8) < self.callers.exclusive {
+            true => Share::EXCLUSIVE,
+            false => chance.one_of(&SHARES),
+        }
+    }
+
+    fn request(&self, chance: &mut Chance) -> AcquireRequest {
+        let joins = |queue_max| QueueOptions { life: LIFE, queue_max };
+        let share = self.share(chance);
+        let predecessors: &[Option<Value>] = match share.is_exclusive() {
+            true => &[None, None, Some(Value(0)), Some(Value(1))],
+            false => &[None],
+        };
+        // A user may choose the value of a holder.
+        let is_holders = self.held.value != Small::nobody() && chance.below(4) == 0;
+        AcquireRequest {
+            value: if is_holders { self.held.value } else { self.value },
+            id: self.id,
+            share,
+            ttl: chance.one_of(&[2 * HOUR, 5 * HOUR]),
+            max_clock_skew: chance.one_of(&[0, HOUR]),
+            sent: 0,
+            joins: chance.one_of(&[None, Some(2), Some(2), Some(100), Some(100)]).map(joins),
+            predecessor: chance.one_of(predecessors),
+            details: chance.one_of(&[Details(1), Details(2)]),
+        }
+    }
+
+    /// A resume by the holder's key, or a repetition whose first attempt was carried out.
+    fn resume(&self, chance: &mut Chance) -> Step {
+        Step::Resume {
+            key: self.key(chance),
+            fresh: chance.one_of(&[self.id, self.held.id, RESUMED]),
+            terms: ResumeTerms {
+                ttl: chance.one_of(&[None, None, Some(HOUR), Some(7 * HOUR)]),
+                default_ttl: 6 * HOUR,
+                max_clock_skew: chance.one_of(&[0, HOUR]),
+                bounds: (100, 366 * 24 * HOUR),
+            },
+        }
+    }
+}
+
+/// The values that the queue shows, also those of corrupt entries.
+fn values_in_queue(document: &Document) -> Vec<Value> {
+    let Queue::List(elements) = &document.queue else {
+        return Vec::new();
+    };
+    let value = |element: &Element| match element {
+        Element::Entry(entry) => Some(entry.value),
+        Element::Damaged(value) => value.filter(|value| *value != NO_TEXT),
+    };
+    elements.iter().filter_map(value).collect()
+}
+
+fn insert(value: Value, id: GrantId) -> AcquireRequest {
+    AcquireRequest {
+        value,
+        id,
+        share: Share::EXCLUSIVE,
+        ttl: 2 * HOUR,
+        max_clock_skew: HOUR,
+        sent: 0,
+        joins: Some(QueueOptions { life: LIFE, queue_max: 2 }),
+        predecessor: None,
+        details: Details(3),
+    }
+}
+
+/// The grants that the document shows, in either form.
+fn keys_in(document: &Document) -> Vec<Key> {
+    let exclusive = document.value.zip(document.grant.map(|grant| grant.id));
+    let exclusive = exclusive.map(|(value, id)| Key { value, id });
+    let elements = match &document.holders {
+        Holders::List(elements) => elements.as_slice(),
+        Holders::Absent | Holders::Damaged => &[],
+    };
+    let shown = elements.iter().filter_map(|element| match element {
+        HolderElement::Holder(Holder { value, id, .. }) => Some(Key { value: *value, id: *id }),
+        HolderElement::Damaged(damaged) => {
+            damaged.value.zip(damaged.id).map(|(value, id)| Key { value, id })
+        }
+    });
+    shown.chain(exclusive).filter(|key| key.value != Small::shared()).collect()
+}
