@@ -3,7 +3,7 @@
 //! Three rules hold for all of them:
 //!
 //! - A user's text never goes into a pipeline unquoted, where a leading `$` would make it an expression: it goes
-//!   through [`literal`].
+//!   through `literal`.
 //! - Each write requests acknowledgement by a majority, in the journal, whatever the client's defaults are.
 //! - Comparisons use the simple collation: the collection's own may treat `A` and `a` as equal.
 
