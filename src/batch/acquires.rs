@@ -48,7 +48,7 @@ impl BatchOp for AcquireBatch {
         });
         // If the read fails for good, each call finds out by itself what it was granted, in a command of its own.
         let found = match slot.run_until_answered(&look, limits.time).await {
-            // The full form needs no read: it finds the call's own grant by its value, and has a token of its own.
+            // The slow form needs no read: it finds the call's own grant by its value, and has a token of its own.
             Err(failure) if failure.is_no_majority_read() => Ok(Vec::new()),
             found => found,
         };

@@ -80,7 +80,7 @@ pub struct GrantKey<T: Types> {
 pub enum Queue<T: Types> {
     /// Missing. An empty list is as good.
     Absent,
-    /// A value that is no list. It has no elements, but a fast acquire leaves it to the full form.
+    /// A value that is no list. It has no elements, but a fast acquire leaves it to the slow form.
     Damaged,
     /// The elements, the first waiter first.
     List(Vec<Element<T>>),

@@ -99,7 +99,7 @@ pub fn fast_admit_reply<T: Types>(
     let may_wait = request.joins.is_some();
     match found.expiry {
         Expiry::At(_) if is_attempts => FastReply::Granted,
-        // Behind a dead entry there may be room, and only the full form removes it.
+        // Behind a dead entry there may be room, and only the slow form removes it.
         Expiry::At(at)
             if at > now && !is_held_by_caller && !may_wait && !has_queue(&found.queue) =>
         {
@@ -111,7 +111,7 @@ pub fn fast_admit_reply<T: Types>(
     }
 }
 
-/// Whether a queue, valid or corrupt, leaves a fast attempt to the full form.
+/// Whether a queue, valid or corrupt, leaves a fast attempt to the slow form.
 fn has_queue<T: Types>(queue: &Queue<T>) -> bool {
     matches!(queue, Queue::Damaged) || !queue.is_empty()
 }

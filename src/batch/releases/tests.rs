@@ -4,13 +4,10 @@ use mongo_lease_core::rules::outcome::Then;
 use mongodb::bson::{DateTime, doc};
 
 use super::{EndItem, EndReply, which_ended};
-use crate::commands::failure::Failure;
-use crate::commands::release::{Form, GrantMatch, ReleaseTarget};
-use crate::commands::reply::Ended;
-use crate::commands::snapshot::{self, LeaseSnapshot};
+use crate::failure::Failure;
 use crate::runner::Earlier;
-use mongo_lease_core::commands::release::{GrantMatch, ReleaseTarget};
-use mongo_lease_core::commands::reply::{Ended, HandedOff};
+use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
+use mongo_lease_core::commands::reply::Ended;
 use mongo_lease_core::commands::snapshot::{self, LeaseSnapshot};
 
 fn target(name: &str) -> ReleaseTarget {

@@ -43,7 +43,7 @@ impl Primary<'_> {
         let token = self.world.server.position;
         if self.bounds.variant == Variant::TakenWithoutLook {
             let taken =
-                if granted_at.is_some() { FastReply::Granted } else { FastReply::UseFullForm };
+                if granted_at.is_some() { FastReply::Granted } else { FastReply::UseSlowForm };
             let id = self.ask_of(command, attempt, None).id;
             return Some(Some(self.says(command, id, taken, token, granted_at)));
         }
@@ -104,7 +104,7 @@ impl Primary<'_> {
             (FastReply::Refused { .. }, _) => {
                 Says::Refused { attempt: number, ahead: None, remaining: None, now: 0 }
             }
-            (FastReply::Granted | FastReply::UseFullForm, _) => {
+            (FastReply::Granted | FastReply::UseSlowForm, _) => {
                 Says::AskAgain { attempt: number, maybe_granted: false }
             }
         }

@@ -87,7 +87,7 @@ impl Carrying<'_> {
         match reply {
             FastReply::Granted => self.answer(order, Says::Granted { id: request.id, token }),
             // Only the count of answers changes with it, so it is heard at once.
-            FastReply::Refused { .. } | FastReply::UseFullForm => {
+            FastReply::Refused { .. } | FastReply::UseSlowForm => {
                 if self.world.clients[order.client].stage != Stage::Crashed {
                     self.calling(order.client).answered(Effect::Nothing);
                 }
