@@ -118,11 +118,8 @@ pub(super) const RECHECK: char = '!';
 /// The value of [`format::PROMOTED`] after a change of the time for which the first waiter waits.
 ///
 /// It is the waiter's id with a new text, so that the waiter is notified. Unchanged if nobody waits.
-pub(super) fn recheck(value: &str) -> Document {
-    let live = filter(entries(), |each| {
-        let is_other = doc! { "$ne": [each.field(entry::VALUE), literal(value)] };
-        doc! { "$and": [is_entry(each), is_live(each), is_other] }
-    });
+pub(super) fn recheck() -> Document {
+    let live = filter(entries(), |each| doc! { "$and": [is_entry(each), is_live(each)] });
     bind("head", doc! { "$arrayElemAt": [live, 0] }, |head| {
         let mark = format!("@{RECHECK}");
         let text = doc! { "$concat": [head.field(entry::ID), mark, millis("$$NOW")] };

@@ -411,7 +411,7 @@ impl Command for EndLater {
             format::VALUE: &value,
             grant_field(grant::VALUE): &value,
             format::EXPIRES_AT: until,
-            format::PROMOTED: queue::recheck(&self.target.value),
+            format::PROMOTED: queue::recheck(),
         };
         doc! {
             "update": collection,

@@ -34,14 +34,9 @@ impl<T: Types> Entry<T> {
     }
 }
 
-/// The live entries except the one with this value.
-pub(super) fn live_entries_without<T: Types>(
-    document: &Document<T>,
-    value: &T::Value,
-    now: i64,
-) -> Vec<Entry<T>> {
-    let counts = |entry: &&Entry<T>| entry.value != *value && entry.is_live(document, now);
-    document.queue.entries().filter(counts).cloned().collect()
+/// The first live entry.
+pub(super) fn first_live<T: Types>(document: &Document<T>, now: i64) -> Option<&Entry<T>> {
+    document.queue.entries().find(|entry| entry.is_live(document, now))
 }
 
 /// The queue after a write that leaves these entries in it. A value that is no list counts as no queue, and stays where

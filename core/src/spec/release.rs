@@ -177,9 +177,10 @@ pub fn release_later<T: Types>(
         Some(mut document)
             if grant.is_shown_by(&document, value) && document.expiry != Expiry::Damaged =>
         {
-            let live = queue::live_entries_without(&document, value, now);
-            let recheck = live.into_iter().next().map(|head| Promoted::Recheck { id: head.id });
-            document.promoted = recheck.or(document.promoted);
+            // The holder's own entry is not live.
+            if let Some(head) = queue::first_live(&document, now) {
+                document.promoted = Some(Promoted::Recheck { id: head.id.clone() });
+            }
             document.value = Some(T::nobody());
             if let Some(grant) = &mut document.grant {
                 grant.value = T::nobody();

@@ -11,7 +11,7 @@ use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 use super::{granted, holders, queued};
 use crate::both::{Backend, check};
 use crate::common::{SHORT_TTL, builder, document, migrated};
-use crate::patience::{bounded, locks, until};
+use crate::patience::{bounded, until};
 use crate::recipe::{Flavour, Recipe};
 
 /// A manager behind a proxy, and one that is connected directly.

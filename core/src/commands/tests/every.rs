@@ -206,9 +206,9 @@ fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
         ("find holders", FindHolders { grants: vec![key()] }.build("locks", sent)),
         ("get", GetLease { name: NAME.to_owned() }.build("locks", sent)),
         ("page", page.build("locks", sent)),
-        ("find another format", FindOtherFormat.build("locks", sent)),
         ("is hint used", IsHintUsed.build("locks", sent)),
         ("hello", Hello.build("locks", sent)),
         ("ping", Ping.build("locks", sent)),
+        ("find another format", FindOtherFormat.build("locks", sent)),
     ]
 }

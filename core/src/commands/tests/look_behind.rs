@@ -6,8 +6,9 @@ use mongo_lease_testbed::{FailPoint, ReplicaSet, TestDatabase};
 use mongodb::error::ErrorKind;
 
 use super::SENT;
+use crate::commands::Command;
 use crate::commands::find::FindLeases;
-use crate::commands::{Command, token};
+use crate::commands::token;
 
 const MAX_TIME_MS_EXPIRED: i32 = 50;
 

@@ -14,7 +14,6 @@ mod look_behind;
 mod no_clock;
 mod outcome;
 mod paths;
-#[cfg(feature = "memory")]
 mod reading;
 #[cfg(feature = "memory")]
 mod shared_use;

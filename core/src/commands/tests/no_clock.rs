@@ -41,7 +41,7 @@ fn the_moment_of_sending_is_in_no_command_but_as_its_echo() {
         for (path, now, then) in differences(&now, &then) {
             assert_eq!([now, then], echoes, "{what}: {path:?}");
             assert!(
-                ["sentMicros", "sentMicros", "grant.sentMicros"].contains(&path.field()),
+                ["sent", "sentMicros", "grant.sentMicros"].contains(&path.field()),
                 "{what}: {path:?}"
             );
             assert!(path.is_only_handed_on(), "{what}: {path:?}");
@@ -85,7 +85,7 @@ fn an_echo_is_read_to_be_handed_on_and_for_nothing_else() {
             *read.entry(text.to_owned()).or_insert(0) += 1;
             let looks_at_type = path.last() == "$type";
             // The text of `admitted` is built in a variable.
-            let is_copied = ["sentMicros", "sentMicros", "promoted"].contains(&path.field())
+            let is_copied = ["sent", "sentMicros", "promoted"].contains(&path.field())
                 || path.is_within("told");
             let hands_on = is_copied && path.is_only_handed_on();
             assert!(looks_at_type || hands_on, "{what}: {text} at {path:?}");
@@ -107,17 +107,17 @@ fn an_echo_is_read_to_be_handed_on_and_for_nothing_else() {
 fn a_condition_on_an_echo_is_found() {
     let path = |command: Document| leaves(&command).remove(0).0;
     let handed_on = [
-        doc! { "sentMicros": "$$sent" },
-        doc! { "sentMicros": { "$cond": { "1": "$$sent" } } },
+        doc! { "sent": "$$sent" },
+        doc! { "sent": { "$cond": { "1": "$$sent" } } },
         doc! { "promoted": { "$concat": [{ "$toString": "$$head.sentMicros" }] } },
     ];
     for command in handed_on {
         assert!(path(command.clone()).is_only_handed_on(), "{command}");
     }
     let read = [
-        doc! { "sentMicros": { "$cond": ["$$sent", 1, 2] } },
-        doc! { "sentMicros": { "$cond": [{ "$gt": ["$$sent", 1] }, 1, 2] } },
-        doc! { "sentMicros": { "$add": ["$$sent", 1] } },
+        doc! { "sent": { "$cond": ["$$sent", 1, 2] } },
+        doc! { "sent": { "$cond": [{ "$gt": ["$$sent", 1] }, 1, 2] } },
+        doc! { "sent": { "$add": ["$$sent", 1] } },
         doc! { "promoted": { "$cond": [1, { "$add": ["$$sent", 1] }, 2] } },
     ];
     for command in read {

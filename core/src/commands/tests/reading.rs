@@ -1,10 +1,8 @@
 //! Reads a real document in the specification's terms.
 
 use crate::bson::{Bson, Document};
-use crate::spec::{
-    self, Admission, DamagedHolder, Element, Entry, Expiry, Grant, Holder, HolderElement, Holders,
-    Promoted, Queue, Share, Types,
-};
+use crate::spec::{self, Element, Entry, Expiry, Grant, Promoted, Queue, Types};
+use crate::spec::{Admission, DamagedHolder, Holder, HolderElement, Holders, Share};
 
 /// Types that are texts in a document.
 pub(super) trait Readable: Types {
@@ -54,7 +52,8 @@ fn grant<T: Readable>(found: &Document) -> Grant<T> {
     }
 }
 
-fn queue<T: Readable>(found: Option<&Bson>) -> Queue<T> {
+/// `queue`.
+pub(super) fn queue<T: Readable>(found: Option<&Bson>) -> Queue<T> {
     match found {
         None => Queue::Absent,
         Some(Bson::Array(elements)) => Queue::List(elements.iter().map(element).collect()),
@@ -62,24 +61,23 @@ fn queue<T: Readable>(found: Option<&Bson>) -> Queue<T> {
     }
 }
 
-/// An element of the queue.
-pub(super) fn element<T: Readable>(found: &Bson) -> Element<T> {
+fn element<T: Readable>(found: &Bson) -> Element<T> {
     let Some(document) = found.as_document() else {
         return Element::Damaged(None);
     };
     let shown = document.get("value").map(|value| value.as_str().map_or_else(T::no_text, T::value));
-    let sound = entry::<T>(document).filter(|entry| entry.ttl < i64::MAX);
-    let Some(entry) = sound else {
-        return Element::Damaged(shown);
+    let is_sound = |entry: &Entry<T>| {
+        entry.ttl < i64::MAX && entry.max_clock_skew < i64::MAX && entry.share.is_valid()
     };
-    Element::Entry(entry)
+    match entry::<T>(document).filter(is_sound) {
+        Some(entry) => Element::Entry(entry),
+        None => Element::Damaged(shown),
+    }
 }
 
 fn entry<T: Readable>(document: &Document) -> Option<Entry<T>> {
     let date = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
     let number = |field| document.get_i64(field).ok();
-    let share = Share { permits: number("permits")?, limit: number("limit")? };
-    Some(share).filter(|share| share.is_valid())?;
     Some(Entry {
         value: T::value(document.get_str("value").ok()?),
         id: T::id(document.get_str("id").ok()?),
@@ -88,7 +86,7 @@ fn entry<T: Readable>(document: &Document) -> Option<Entry<T>> {
         expires_at: date("expiresAt")?,
         ttl: number("ttlMs")?,
         max_clock_skew: number("maxClockSkewMs")?,
-        share,
+        share: Share { permits: number("permits")?, limit: number("limit")? },
         details: T::details(document),
     })
 }
@@ -116,7 +114,7 @@ fn admitted<T: Readable>(text: &str) -> Vec<Admission<T>> {
         let [sent, until] = [next(), next()].map(|number| number.parse().expect("a number"));
         Admission { id, sent, until }
     };
-    text.split(' ').map(admission).collect()
+    text.split_terminator(' ').map(admission).collect()
 }
 
 /// `holders`.

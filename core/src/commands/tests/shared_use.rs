@@ -71,7 +71,7 @@ async fn check(test: impl AsyncFn(&Backend)) {
     database.run_command(indexes).await.unwrap();
     let real = Backend::Real(database);
     test(&real).await;
-    test(&Backend::Memory(Leases::new(NOW_MS).into())).await;
+    test(&Backend::Memory(Mutex::new(Leases::new(NOW_MS)))).await;
     let Backend::Real(database) = real else { unreachable!() };
     database.drop_database().await.unwrap();
 }

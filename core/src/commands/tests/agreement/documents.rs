@@ -1,14 +1,13 @@
 //! Reads real documents in the specification's terms, and compares them.
 
-use crate::bson::{self, Bson, doc};
+use crate::bson::{self, doc};
 use crate::spec::{Admission, Expiry, HolderElement};
 
-use super::holders;
-use super::queue::{self, NO_TEXT};
+use super::queue;
 use super::real::{COLLECTION, Real};
-use super::small::{Document, Entry, Grant, GrantId, Promoted, Small};
+use super::small::{Document, Entry, Grant, Promoted, Small};
 use super::steps::HOUR;
-use super::texts::{read_details, read_id, read_value};
+use crate::commands::tests::reading;
 
 /// Times that differ by less count as equal.
 const SAME: i64 = HOUR / 6;
@@ -18,18 +17,7 @@ impl Real {
     pub(super) async fn document(&self, name: &str) -> Option<Document> {
         let collection = self.database.collection::<bson::Document>(COLLECTION);
         let found = collection.find_one(doc! { "name": name }).await.unwrap()?;
-        let expiry = match found.get("expiresAt") {
-            None | Some(Bson::Null) => Expiry::Absent,
-            Some(Bson::DateTime(at)) => Expiry::At(at.timestamp_millis()),
-            Some(_) => Expiry::Damaged,
-        };
-        let value = found.get_str("value").ok().map(read_value);
-        let grant = found.get_document("grant").ok().map(grant);
-        let queue = queue::read(found.get("queue"));
-        let promoted = found.get_str("promoted").ok().map(queue::read_promoted);
-        let holders = holders::read(found.get("holders"));
-        let admitted = found.get_str("admitted").map(holders::read_admitted).unwrap_or_default();
-        Some(Document { value, expiry, grant, queue, promoted, holders, admitted })
+        Some(reading::document(&found))
     }
 
     /// Whether both are equal, except for the time that passes in a test.
@@ -100,25 +88,5 @@ impl Real {
         let told = found.and_then(|found| found.promoted).filter(|_| lasts_as_long);
         let is_of_head = told.is_some() && told == head && after.is_in_shared_use();
         Document { promoted: if is_of_head { told } else { after.promoted }, ..after }
-    }
-}
-
-/// The grant. A field that is missing or of a foreign type becomes one that no step writes.
-fn grant(found: &bson::Document) -> Grant {
-    const NO_ID: GrantId = GrantId { call: u8::MAX, attempt: u8::MAX };
-    let number = |field: &str| match found.get(field) {
-        Some(Bson::Int64(number)) => *number,
-        Some(Bson::Int32(number)) => i64::from(*number),
-        Some(_) | None => i64::MIN,
-    };
-    Grant {
-        value: found.get_str("value").map_or(NO_TEXT, read_value),
-        id: found.get_str("id").map_or(NO_ID, read_id),
-        sent: number("sentMicros"),
-        acquired_at: found.get_datetime("acquiredAt").map_or(0, |at| at.timestamp_millis()),
-        ttl: number("ttlMs"),
-        max_clock_skew: number("maxClockSkewMs"),
-        writes: number("writes"),
-        details: read_details(found),
     }
 }

@@ -152,14 +152,15 @@ impl Write {
             Write::DamagedGrant => Document { grant: None, ..document },
             Write::Queue(to) => Document { queue: queue::queue_of(&to), ..document },
             Write::DamagedQueue { .. } => Document { queue: Queue::Damaged, ..document },
-            Write::Holders { to, top } => {
+            Write::Holders { to, top, queue } => {
                 let expiry = match top {
                     Some(Expiry::At(hours)) => Expiry::At(now + hours * HOUR),
                     Some(other) => other,
                     None => Expiry::At(holders::latest(&to, now)),
                 };
                 let holders = holders::holders_of(&to, now);
-                Document { value: Some(Small::shared()), expiry, holders, ..document }
+                let queue = queue.map_or(document.queue, |to| queue::queue_of(&to));
+                Document { value: Some(Small::shared()), expiry, holders, queue, ..document }
             }
             Write::DamagedHolders { .. } => Document { holders: Holders::Damaged, ..document },
         }

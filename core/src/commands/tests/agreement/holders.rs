@@ -1,12 +1,13 @@
 //! Holders, valid or corrupt, as they are written to a real document and read from it.
 
 use crate::bson::{Bson, DateTime, Document, doc};
-use crate::spec::{Admission, DamagedHolder, Holder, HolderElement, Holders, Share};
+use crate::spec::{Holders, Share};
 use mongo_lease_core_tests::Chance;
 
 use super::small::{Details, GrantId, Small, Value};
 use super::steps::HOUR;
-use super::texts::{grant_id, metadata, owner, read_details, read_id, read_value, text};
+use super::texts::{grant_id, metadata, owner, text};
+use crate::commands::tests::reading;
 
 /// The fields of a holder that are read, and the count of its writes.
 const FIELDS: [&str; 8] =
@@ -94,7 +95,7 @@ pub(super) fn latest(puts: &[Put], now: i64) -> i64 {
 /// The list in the specification.
 pub(super) fn holders_of(puts: &[Put], now: i64) -> Holders<Small> {
     // Written and read again: one function says what is corrupt.
-    read(Some(&Bson::Array(written(puts, now))))
+    reading::holders(Some(&Bson::Array(written(puts, now))))
 }
 
 /// The list in a real document.
@@ -141,68 +142,4 @@ fn write(value: Value, id: GrantId, expires_at: i64, share: Share) -> Document {
         "limit": share.limit,
         "writes": 9_i64,
     }
-}
-
-/// Reads the list of a real document.
-pub(super) fn read(found: Option<&Bson>) -> Holders<Small> {
-    match found {
-        None => Holders::Absent,
-        Some(Bson::Array(elements)) => Holders::List(elements.iter().map(read_element).collect()),
-        Some(_) => Holders::Damaged,
-    }
-}
-
-fn read_element(found: &Bson) -> HolderElement<Small> {
-    let Some(document) = found.as_document() else {
-        return HolderElement::Damaged(DamagedHolder {
-            value: None,
-            id: None,
-            expires_at: None,
-            is_document: false,
-        });
-    };
-    if let Some(holder) = read_holder(document) {
-        return HolderElement::Holder(holder);
-    }
-    HolderElement::Damaged(DamagedHolder {
-        value: document.get_str("value").ok().map(read_value),
-        id: document.get_str("id").ok().map(read_id),
-        expires_at: document.get_datetime("expiresAt").ok().map(|at| at.timestamp_millis()),
-        is_document: true,
-    })
-}
-
-fn read_holder(document: &Document) -> Option<Holder<Small>> {
-    let date = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
-    let number = |field| document.get_i64(field).ok();
-    // An attempt that finds it counts on from any number, and from zero where there is none.
-    let writes = match document.get("writes") {
-        Some(Bson::Int64(writes)) => *writes,
-        Some(Bson::Int32(writes)) => i64::from(*writes),
-        Some(_) | None => 0,
-    };
-    Some(Holder {
-        value: read_value(document.get_str("value").ok()?),
-        id: read_id(document.get_str("id").ok()?),
-        sent: number("sentMicros").unwrap_or(i64::MIN),
-        acquired_at: date("acquiredAt").unwrap_or(0),
-        expires_at: date("expiresAt")?,
-        ttl: number("ttlMs")?,
-        max_clock_skew: number("maxClockSkewMs")?,
-        share: Share { permits: number("permits")?, limit: number("limit")? },
-        writes,
-        details: read_details(document),
-    })
-}
-
-/// `admitted` as the specification sees it.
-pub(super) fn read_admitted(text: &str) -> Vec<Admission<Small>> {
-    let admission = |part: &str| {
-        let mut parts = part.split('@');
-        let mut next = || parts.next().expect("three parts");
-        let id = read_id(next());
-        let [sent, until] = [next(), next()].map(|number| number.parse().expect("a number"));
-        Admission { id, sent, until }
-    };
-    text.split_terminator(' ').map(admission).collect()
 }

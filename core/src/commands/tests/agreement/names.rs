@@ -5,11 +5,11 @@ use crate::spec::{
 };
 use mongo_lease_core_tests::Chance;
 
-use super::queue::NO_TEXT;
 use super::small::{
     AcquireRequest, Details, Document, Element, GrantId, GrantMatch, Key, Queue, Small, Value,
 };
 use super::steps::{HOUR, LIFE, Step, Target};
+use super::texts::NO_TEXT;
 use crate::commands::release::Form;
 
 /// The id that a resume writes.
@@ -93,18 +93,12 @@ impl Names {
 
     pub(super) fn step(self, chance: &mut Chance) -> Step {
         let (value, id) = (self.value, self.id);
-        if self.form == Form::List && chance.below(3) == 0 {
-            return self.of_a_holder(chance);
+        if self.form == Form::List && chance.below(5) < 2 {
+            return self.in_shared_use(chance);
         }
         match chance.below(36) {
             0..=10 => Step::Acquire(self.request(chance)),
-            11..=14 => {
-                let request = AcquireRequest { predecessor: None, ..self.request(chance) };
-                match request.share.is_exclusive() {
-                    true => Step::FastAcquire { request, with_others: chance.below(2) > 0 },
-                    false => Step::FastAdmit(request),
-                }
-            }
+            11..=14 => self.fast_attempt(chance),
             15 => Step::Insert(insert(value, id)),
             16 => Step::Renew { key: self.key(chance), lasts: chance.one_of(&LASTS) },
             17 => self.resume(chance),
@@ -133,7 +127,7 @@ impl Names {
     /// A command that reads what is corrupt.
     pub(super) fn on_a_corrupt_document(self, chance: &mut Chance) -> Step {
         let key = self.key(chance);
-        match chance.below(8) {
+        match chance.below(9) {
             0 => Step::Acquire(self.request(chance)),
             1 => Step::Renew { key, lasts: 3 * HOUR },
             2 => Step::Guard { key, lasts: 3 * HOUR, commits: true },
@@ -141,7 +135,16 @@ impl Names {
             4 => Step::Heartbeat { value: self.waiter },
             5 => Step::FindEntries { value: self.waiter },
             6 => self.renew_holders(chance),
+            7 => self.fast_attempt(chance),
             _ => self.end(chance),
+        }
+    }
+
+    fn fast_attempt(&self, chance: &mut Chance) -> Step {
+        let request = AcquireRequest { predecessor: None, ..self.request(chance) };
+        match request.share.is_exclusive() {
+            true => Step::FastAcquire { request, with_others: chance.below(2) > 0 },
+            false => Step::FastAdmit(request),
         }
     }
 
@@ -166,10 +169,16 @@ impl Names {
         Step::End { target: chance.one_of(&[held, held, of_waiter]), scope: chance.one_of(&SCOPES) }
     }
 
-    /// A command of one of several holders.
-    fn of_a_holder(&self, chance: &mut Chance) -> Step {
-        if chance.below(4) == 0 {
-            return self.renew_holders(chance);
+    /// A command of one of several holders, or of a call for a share.
+    fn in_shared_use(&self, chance: &mut Chance) -> Step {
+        match chance.below(6) {
+            0 => return self.renew_holders(chance),
+            1 => {
+                let share = chance.one_of(&SHARES);
+                let request = self.request(chance);
+                return Step::Acquire(AcquireRequest { share, predecessor: None, ..request });
+            }
+            _ => {}
         }
         let Key { value, id } = self.held;
         let form = chance.one_of(&[Form::List, Form::Either]);

@@ -77,7 +77,7 @@ impl Real {
             Write::DamagedGrant => doc! { "$set": { "grant": "grant" } },
             Write::Queue(to) => doc! { "$set": { "queue": queue::written(to) } },
             Write::DamagedQueue { form } => doc! { "$set": { "queue": no_list(*form) } },
-            Write::Holders { to, top } => {
+            Write::Holders { to, top, queue } => {
                 let until = match top {
                     Some(Expiry::At(hours)) => self.at(*hours).into(),
                     Some(Expiry::Damaged) => "2999".into(),
@@ -85,7 +85,11 @@ impl Real {
                     None => DateTime::from_millis(holders::latest(to, self.began)).into(),
                 };
                 let (value, list) = (text(Small::shared()), holders::written(to, self.began));
-                doc! { "$set": { "value": value, "expiresAt": until, "holders": list } }
+                let mut set = doc! { "value": value, "expiresAt": until, "holders": list };
+                set.extend(
+                    queue.as_ref().map(|to| ("queue".to_owned(), queue::written(to).into())),
+                );
+                doc! { "$set": set }
             }
             Write::DamagedHolders { form } => doc! { "$set": { "holders": no_list(*form) } },
         };

@@ -4,9 +4,11 @@ use crate::bson::{Bson, DateTime, Document, doc};
 use crate::spec::Share;
 use mongo_lease_core_tests::Chance;
 
-use super::small::{Details, Element, Entry, GrantId, Promoted, Queue, Value};
+use super::names::Names;
+use super::small::{Details, Element, Entry, GrantId, Queue, Value};
 use super::steps::{HOUR, LIFE};
-use super::texts::{grant_id, metadata, owner, read_details, read_id, read_value, text};
+use super::texts::{grant_id, metadata, owner, text};
+use crate::commands::tests::reading;
 
 /// The fields of an entry that are read.
 const FIELDS: [&str; 9] = [
@@ -29,9 +31,6 @@ const INVALID: [Share; 4] = [
     Share { permits: 1, limit: 1_001 },
 ];
 
-/// The value of an entry whose value is no string. Such an entry belongs to no call, and has a position in the queue.
-pub(super) const NO_TEXT: Value = Value(201);
-
 /// An element that a step puts into a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Put {
@@ -46,11 +45,7 @@ pub(super) enum Put {
 }
 
 /// A queue of up to three elements, at this time.
-pub(super) fn choose(
-    chance: &mut Chance,
-    now: i64,
-    share: impl Fn(&mut Chance) -> Share,
-) -> Vec<Put> {
+pub(super) fn choose(chance: &mut Chance, names: &Names, now: i64) -> Vec<Put> {
     let length = if chance.below(3) == 0 { 3 } else { chance.below(4) };
     // Dead, alive, and from ahead of the server's clock; or all of one kind.
     let beats: &[i64] = match chance.below(6) {
@@ -62,12 +57,13 @@ pub(super) fn choose(
     let first = chance.below(4);
     let put = |place| {
         // In most cases each has a value of its own.
-        let value = if chance.below(4) == 0 { chance.below(4) } else { first + place };
-        let value = Value(u8::try_from(value).expect("a small number"));
-        let id = GrantId { call: chance.one_of(&[1, 10]), attempt: 30 + value.0 };
+        let number = if chance.below(4) == 0 { chance.below(4) } else { first + place };
+        let value = Value(u8::try_from(number).expect("a small number"));
+        let value = if chance.below(8) == 0 { names.held.value } else { value };
+        let id = GrantId { call: chance.one_of(&[1, 10]), attempt: 30 + value.0 % 8 };
         let mut entry = entry(value, id, now + chance.one_of(beats) * HOUR);
         entry.ttl = chance.one_of(&[2 * HOUR, 5 * HOUR]);
-        entry.share = share(chance);
+        entry.share = if chance.below(4) == 0 { Share::EXCLUSIVE } else { names.share(chance) };
         if chance.below(4) == 0 {
             // It expires before its newest heartbeat.
             entry.expires_at = entry.heartbeat_at - HOUR;
@@ -105,7 +101,7 @@ fn entry(value: Value, id: GrantId, heartbeat_at: i64) -> Entry {
 /// The queue in the specification.
 pub(super) fn queue_of(puts: &[Put]) -> Queue {
     // Written and read again: one function says what is corrupt.
-    read(Some(&Bson::Array(written(puts))))
+    reading::queue(Some(&Bson::Array(written(puts))))
 }
 
 /// The queue in a real document.
@@ -144,59 +140,6 @@ fn write(entry: Entry) -> Document {
         "limit": entry.share.limit,
         "owner": owner(entry.details),
         "metadata": metadata(entry.details),
-    }
-}
-
-/// Reads the queue of a real document.
-pub(super) fn read(found: Option<&Bson>) -> Queue {
-    match found {
-        None => Queue::Absent,
-        Some(Bson::Array(elements)) => Queue::List(elements.iter().map(read_element).collect()),
-        Some(_) => Queue::Damaged,
-    }
-}
-
-fn read_element(found: &Bson) -> Element {
-    let Some(document) = found.as_document() else {
-        return Element::Damaged(None);
-    };
-    let shown = document.get("value").map(|value| value.as_str().map_or(NO_TEXT, read_value));
-    let is_sound = |entry: &Entry| {
-        entry.ttl < i64::MAX && entry.max_clock_skew < i64::MAX && entry.share.is_valid()
-    };
-    match read_entry(document).filter(is_sound) {
-        Some(entry) => Element::Entry(entry),
-        None => Element::Damaged(shown),
-    }
-}
-
-fn read_entry(document: &Document) -> Option<Entry> {
-    let date = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
-    let number = |field| document.get_i64(field).ok();
-    Some(Entry {
-        value: read_value(document.get_str("value").ok()?),
-        id: read_id(document.get_str("id").ok()?),
-        sent: number("sentMicros")?,
-        heartbeat_at: date("heartbeatAt")?,
-        expires_at: date("expiresAt")?,
-        ttl: number("ttlMs")?,
-        max_clock_skew: number("maxClockSkewMs")?,
-        share: Share { permits: number("permits")?, limit: number("limit")? },
-        details: read_details(document),
-    })
-}
-
-/// `promoted` as the specification sees it. A recheck's times are the server's clock, and matter only by being there.
-pub(super) fn read_promoted(text: &str) -> Promoted {
-    let (id, sent) = text.rsplit_once('@').unwrap();
-    let id = read_id(id);
-    match sent.strip_prefix('!') {
-        Some(millis) => {
-            let times: Vec<i64> = millis.split('-').map(|time| time.parse().unwrap()).collect();
-            assert!(times.len() <= 2, "{text}");
-            Promoted::Recheck { id }
-        }
-        None => Promoted::Entry { id, sent: sent.parse().unwrap() },
     }
 }
 

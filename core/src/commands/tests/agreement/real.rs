@@ -11,6 +11,8 @@ use super::changes::Change;
 use super::small::{self, Key, Value};
 use super::steps::{Answer, LIFE, Step, Target, first_attempt};
 use super::texts::{call, duration, grant_id, held_text, instant, text};
+use crate::commands::Command;
+use crate::commands::DecodeError;
 use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget};
@@ -18,7 +20,6 @@ use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
 use crate::commands::renew_holders::RenewHolders;
 use crate::commands::tests::fresh_values;
 use crate::commands::tombstone::Tombstone;
-use crate::commands::{Command, DecodeError};
 
 pub(super) const COLLECTION: &str = "locks";
 

@@ -2,9 +2,9 @@
 
 use crate::spec::{EndScope, Expiry, ResumeTerms, Types};
 
-use super::queue::NO_TEXT;
 use super::small::{Document, Element, GrantMatch, Promoted, Queue, Small, Value};
 use super::steps::{Answer, Step, Target, Write};
+use super::texts::NO_TEXT;
 
 const MATCHED: &str = "matched";
 const UNMATCHED: &str = "not matched";
@@ -52,7 +52,7 @@ pub(super) const RESULTS: [(&str, Option<&str>, &[&str]); 32] = [
     ("delete", Some("Delete"), &[MATCHED, OF_LIST, KEPT, UNMATCHED]),
     ("tombstone", Some("Tombstone"), &[MATCHED, OF_LIST, UNMATCHED]),
     ("end beside others", Some("End"), &[PROMOTED, ONE, MATCHED, UNMATCHED]),
-    ("end anywhere", Some("End"), &[PROMOTED, ONE, SEVERAL, RECHECKED, ENDED, MATCHED, UNMATCHED]),
+    ("end anywhere", Some("End"), &[PROMOTED, ONE, ENDED, MATCHED, UNMATCHED]),
     (
         "end or leave the queue",
         Some("End"),

@@ -22,12 +22,13 @@ pub(super) const GRANTED_BEFORE: i64 = 5 * HOUR;
 const EXPIRIES: [Expiry; 5] =
     [Expiry::At(-10), Expiry::At(20), Expiry::Absent, Expiry::Damaged, Expiry::Damaged];
 /// Those of a document in shared use; none is the latest of its holders'.
-const SHARED_EXPIRIES: [Option<Expiry>; 8] = [
+const SHARED_EXPIRIES: [Option<Expiry>; 9] = [
     None,
     None,
     None,
-    Some(Expiry::Absent),
     Some(Expiry::At(8)),
+    Some(Expiry::At(8)),
+    Some(Expiry::At(-2)),
     Some(Expiry::At(-2)),
     Some(Expiry::Absent),
     Some(Expiry::Damaged),
@@ -123,8 +124,8 @@ pub(super) enum Write {
     Queue(Vec<queue::Put>),
     /// A queue that is not an array.
     DamagedQueue { form: usize },
-    /// Shared use, with holders that have expired, do not fit together, or are corrupt.
-    Holders { to: Vec<holders::Put>, top: Option<Expiry> },
+    /// Shared use, with holders that have expired, do not fit together, or are corrupt; often with waiters.
+    Holders { to: Vec<holders::Put>, top: Option<Expiry>, queue: Option<Vec<queue::Put>> },
     /// Holders that are not an array.
     DamagedHolders { form: usize },
 }
@@ -192,7 +193,7 @@ impl Write {
                 let [first, second, foreign] = [Value(0), Value(1), FOREIGN].map(Some);
                 Write::Value(chance.one_of(&[first, second, foreign, None]))
             }
-            6..=9 => Write::Queue(queue::choose(chance, now, |chance| names.share(chance))),
+            6..=9 => Write::Queue(queue::choose(chance, names, now)),
             10 => Write::GrantedAt,
             11..=12 => Write::Ttl(chance.one_of(&TTLS)),
             13 => chance.one_of(&[
@@ -203,7 +204,9 @@ impl Write {
             ]),
             _ => {
                 let to = holders::Put::choose(chance);
-                Write::Holders { to, top: chance.one_of(&SHARED_EXPIRIES) }
+                let is_waited_for = chance.below(3) > 0;
+                let queue = is_waited_for.then(|| queue::choose(chance, names, now));
+                Write::Holders { to, top: chance.one_of(&SHARED_EXPIRIES), queue }
             }
         }
     }

@@ -10,6 +10,10 @@ use crate::rules::tombstone::{PREFIX, is_tombstone};
 use crate::spec::Types;
 
 use super::small::{Details, GrantId, Small, Value};
+use crate::commands::tests::reading::Readable;
+
+/// The value of an entry whose value is no string. Such an entry belongs to no call, and has a position in the queue.
+pub(super) const NO_TEXT: Value = Value(201);
 
 /// A value as a text that would be an expression if it were unquoted in a pipeline.
 pub(super) fn text(value: Value) -> String {
@@ -25,7 +29,7 @@ pub(super) fn held_text(value: Value, nobody: &str) -> String {
     if value == Small::nobody() { nobody.to_owned() } else { text(value) }
 }
 
-pub(super) fn read_value(text: &str) -> Value {
+fn read_value(text: &str) -> Value {
     if is_tombstone(text) {
         return Small::nobody();
     }
@@ -46,7 +50,7 @@ pub(super) fn metadata(details: Details) -> Document {
 }
 
 /// Owner and metadata of a grant or an entry. Where they do not belong together, they are those that no step writes.
-pub(super) fn read_details(found: &Document) -> Details {
+fn read_details(found: &Document) -> Details {
     let number = found.get_str("owner").ok().and_then(|owner| owner.strip_prefix("$owner"));
     let details = Details(number.and_then(|number| number.parse().ok()).unwrap_or(u8::MAX));
     let belongs = found.get_document("metadata").ok() == Some(&metadata(details));
@@ -64,6 +68,28 @@ pub(super) fn grant_id(id: GrantId) -> ids::GrantId {
 pub(super) fn read_id(text: &str) -> GrantId {
     let (call, attempt) = text.strip_prefix("call").unwrap().split_once('.').unwrap();
     GrantId { call: call.parse().unwrap(), attempt: attempt.parse().unwrap() }
+}
+
+impl Readable for Small {
+    fn no_text() -> Value {
+        NO_TEXT
+    }
+
+    fn no_id() -> GrantId {
+        GrantId { call: u8::MAX, attempt: u8::MAX }
+    }
+
+    fn value(text: &str) -> Value {
+        read_value(text)
+    }
+
+    fn id(text: &str) -> GrantId {
+        read_id(text)
+    }
+
+    fn details(found: &Document) -> Details {
+        read_details(found)
+    }
 }
 
 pub(super) fn instant(sent: i64) -> Instant {

@@ -109,10 +109,9 @@ fn filtered(input: impl Into<Bson>, condition: Document) -> Document {
     doc! { "$filter": { "input": input.into(), "as": "each", "cond": condition } }
 }
 
-/// All live entries except the one with this value.
-fn line_without(value: &str) -> Document {
-    let another = doc! { "$ne": ["$$each.value", literal(value)] };
-    filtered(entries(), doc! { "$and": [is_entry(), is_live(), another] })
+/// All live entries.
+fn line() -> Document {
+    filtered(entries(), doc! { "$and": [is_entry(), is_live()] })
 }
 
 /// The fields that a heartbeat changes in an entry that was `old`, which then lives for ten seconds.

@@ -68,26 +68,26 @@ fn commands_keep_their_sizes() {
     let key = Arc::new(GrantKey::new(NAME, &once.value, &grant_id));
     let renewed = RenewalTarget { key, lasts: Duration::from_secs(31) };
     for (command, size, size_max) in [
-        ("acquire", slow(Permits::EXCLUSIVE, false), 11_450),
-        ("acquire or join", slow(Permits::EXCLUSIVE, true), 11_900),
-        ("acquire permits", slow(share, false), 13_750),
-        ("acquire permits or join", slow(share, true), 14_200),
-        ("fast admit", of_command(&FastAdmit { request: Arc::clone(&once), attempt: 1 }), 5_150),
-        ("end a lease", end(grant(), Form::Plain, EndScope::BesideOthers), 9_850),
-        ("end a share", end(grant(), Form::List, EndScope::BesideOthers), 10_000),
-        ("end a call", end(of_call, Form::Either, EndScope::HeldOrQueued), 10_850),
+        ("acquire", slow(Permits::EXCLUSIVE, false), 11_400),
+        ("acquire or join", slow(Permits::EXCLUSIVE, true), 11_850),
+        ("acquire permits", slow(share, false), 13_600),
+        ("acquire permits or join", slow(share, true), 14_050),
+        ("fast admit", of_command(&FastAdmit { request: Arc::clone(&once), attempt: 1 }), 5_100),
+        ("end a lease", end(grant(), Form::Plain, EndScope::BesideOthers), 9_700),
+        ("end a share", end(grant(), Form::List, EndScope::BesideOthers), 9_850),
+        ("end a call", end(of_call, Form::Either, EndScope::HeldOrQueued), 10_700),
         ("delete a lease", delete(Form::Plain), 455),
         ("delete the last share", delete(Form::List), 525),
-        ("renew", of_command(&RenewHolders { grants: vec![renewed] }), 1_030),
+        ("renew", of_command(&RenewHolders { grants: vec![renewed] }), 1_020),
     ] {
         assert!(size <= size_max, "{command}: {size} bytes");
         assert!(size * 10 > size_max * 9, "{command}: {size} bytes, and {size_max} are allowed");
     }
 }
 
-/// A holder takes some 353 bytes beside its metadata, so a hundred of them are 35 KB.
+/// A holder takes some 354 bytes beside its metadata, so a hundred of them are 35 KB.
 #[tokio::test]
-async fn a_document_grows_by_353_bytes_for_each_holder() {
+async fn a_document_grows_by_360_bytes_for_each_holder() {
     let database = Server::shared().database().await;
     let index = doc! { "key": { "name": 1 }, "name": "name_1", "unique": true };
     let indexes = doc! { "createIndexes": "locks", "indexes": [index] };
@@ -103,7 +103,7 @@ async fn a_document_grows_by_353_bytes_for_each_holder() {
             sizes.push(bytes(&found.unwrap()));
         }
     }
-    for (size, size_max) in std::iter::zip(&sizes, [460, 3_700, 35_500]) {
+    for (size, size_max) in std::iter::zip(&sizes, [470, 3_700, 36_000]) {
         assert!(*size <= size_max, "{sizes:?}");
     }
     database.drop_database().await.unwrap();

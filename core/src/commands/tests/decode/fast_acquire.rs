@@ -8,9 +8,12 @@ use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
 
 use super::super::{SENT, found, joining, request, take};
 use super::{SERVER_NOW, held_by};
+use crate::commands::Command;
+use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
+use crate::commands::echo;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired, who_was_granted};
-use crate::commands::{Command, DecodeError, echo, snapshot};
+use crate::commands::snapshot;
 
 /// The answer to a call, in short.
 #[derive(Debug, PartialEq)]

@@ -8,13 +8,14 @@ use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
 use crate::rules::slots::Lane;
 
 use super::{SENT, acquire, found, renewed, request, target, tick, values};
+use crate::commands::Command;
+use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, SlowAcquire};
 use crate::commands::find::FindLeases;
 use crate::commands::probe::{DryRun, Hello};
 use crate::commands::release::{Delete, EndLater, GrantMatch};
 use crate::commands::renew::RenewMany;
 use crate::commands::reply::{Ended, Renewed};
-use crate::commands::{Command, DecodeError};
 
 /// The server's time of the replies here.
 const SERVER_NOW: DateTime = DateTime::from_millis(1_700_000_000_000);

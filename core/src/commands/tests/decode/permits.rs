@@ -8,11 +8,12 @@ use crate::rules::permits::Permits;
 
 use super::super::{SENT, found, joining, renewed, request};
 use super::{SERVER_NOW, held_by};
+use crate::commands::Command;
+use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
 use crate::commands::fast_admit::FastAdmit;
 use crate::commands::renew_holders::RenewHolders;
 use crate::commands::reply::Renewed;
-use crate::commands::{Command, DecodeError};
 
 /// The answer to a call, in short.
 #[derive(Debug, PartialEq)]

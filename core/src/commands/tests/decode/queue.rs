@@ -6,11 +6,12 @@ use crate::spec::EndScope;
 
 use super::super::{SENT, acquire, beat, found, in_line, joining, target, values};
 use super::held_by;
+use crate::commands::Command;
+use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, Refused, SlowAcquire};
 use crate::commands::heartbeat::QueueEntry;
 use crate::commands::release::{End, GrantMatch};
 use crate::commands::reply::{Ended, Renewed};
-use crate::commands::{Command, DecodeError};
 
 fn refused(acquire: &SlowAcquire, reply: &Document) -> Refused {
     match acquire.decode(reply, SENT).unwrap() {

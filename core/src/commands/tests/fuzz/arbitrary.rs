@@ -1,9 +1,7 @@
 //! Generates documents of any form, and replies with damaged values.
 
-use crate::bson::{
-    Binary, Bson, DateTime, Decimal128, Document, JavaScriptCodeWithScope, Timestamp,
-    oid::ObjectId, spec::BinarySubtype,
-};
+use crate::bson::{Binary, Bson, DateTime, Decimal128, Document, Timestamp, oid::ObjectId};
+use crate::bson::{JavaScriptCodeWithScope, spec::BinarySubtype};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection, sample};
 

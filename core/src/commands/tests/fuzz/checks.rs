@@ -6,9 +6,11 @@ use crate::rules::slots::Lane;
 use crate::spec::EndScope;
 
 use super::super::{
-    SENT, acquire as refusing, beat as beat_command, in_line as in_line_command, joining, renewed,
-    request, target, tick as tick_command, values,
+    SENT, acquire as refusing, beat as beat_command, in_line as in_line_command, request,
 };
+use super::super::{joining, renewed, target, tick as tick_command, values};
+use crate::commands::Command;
+use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, SlowAcquire};
 use crate::commands::find::{FindGrants, FindLeases};
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
@@ -16,7 +18,7 @@ use crate::commands::release::{Delete, End, EndLater, GrantMatch};
 use crate::commands::renew::RenewMany;
 use crate::commands::reply::Renewed;
 use crate::commands::tombstone::{Tombstone, Tombstoned};
-use crate::commands::{Command, DecodeError, snapshot, token};
+use crate::commands::{snapshot, token};
 
 /// The value at the end of the path, if each step leads into a document.
 pub(super) fn at<'a>(document: &'a Document, path: &[&str]) -> Option<&'a Bson> {

@@ -12,10 +12,11 @@ use mongo_lease_testbed::Seed;
 use super::super::{SENT, joining, request, take as take_command};
 use super::checks::{is_held, number_of, rows, text, time};
 use super::{TIME, arbitrary, batches, lease_replies, runner};
+use crate::commands::Command;
+use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired, who_was_granted};
 use crate::commands::find::FindLeases;
-use crate::commands::{Command, DecodeError};
 
 /// A call that does not wait, one that does, and one on a server without an oplog.
 fn acquires() -> [FastAcquire; 3] {

@@ -4,11 +4,12 @@ use crate::bson::{Bson, Document, doc};
 
 use super::super::SENT;
 use super::checks::rows;
+use crate::commands::Command;
+use crate::commands::DecodeError;
 use crate::commands::indexes::{
     CountDuplicates, CreateIndex, FindOtherFormat, ListIndexes, LookAtCollection,
     read_index as read,
 };
-use crate::commands::{Command, DecodeError};
 
 pub(super) fn list_indexes(reply: &Document) -> bool {
     let list = ListIndexes { tells_builds: true };

@@ -41,6 +41,11 @@ const DECODERS: [Decoder; 30] = [
         check: index_checks::count_duplicates,
     },
     Decoder { name: "indexes::CreateIndex", replies: counts, check: index_checks::create_index },
+    Decoder {
+        name: "indexes::FindOtherFormat",
+        replies: index_checks::other_formats,
+        check: index_checks::find_other_format,
+    },
     Decoder { name: "indexes::ListIndexes", replies: batches, check: index_checks::list_indexes },
     Decoder {
         name: "indexes::LookAtCollection",
@@ -52,11 +57,6 @@ const DECODERS: [Decoder; 30] = [
     Decoder { name: "find::FindGrants", replies: batches, check: checks::look_behind },
     Decoder { name: "tombstone::Tombstone", replies: counts, check: checks::tombstone },
     Decoder { name: "probe::DryRun", replies: dry_runs, check: checks::dry_run },
-    Decoder {
-        name: "indexes::FindOtherFormat",
-        replies: index_checks::other_formats,
-        check: index_checks::find_other_format,
-    },
     Decoder { name: "probe::Hello", replies: hellos, check: checks::hello },
     Decoder { name: "probe::IsHintUsed", replies: plans, check: checks::is_hint_used },
     Decoder { name: "probe::Ping", replies: hellos, check: checks::ping },

@@ -8,10 +8,11 @@ use crate::rules::permits::Permits;
 use super::super::{SENT, joining, renewed, request};
 use super::checks::{counted, is_held, text, time};
 use super::{Decoder, counts, lease_replies, leases, replied};
+use crate::commands::Command;
+use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
 use crate::commands::fast_admit::FastAdmit;
 use crate::commands::renew_holders::RenewHolders;
-use crate::commands::{Command, DecodeError};
 
 pub(super) const DECODERS: [Decoder; 3] = [
     // A call for a share reads another part of the reply than one for the exclusive lease.

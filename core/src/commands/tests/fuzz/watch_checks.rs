@@ -7,9 +7,10 @@ use crate::rules::tombstone::is_tombstone;
 
 use super::super::SENT;
 use super::checks::{at, rows, text, time};
+use crate::commands::Command;
 use crate::commands::find_holders::FindHolders;
+use crate::commands::snapshot;
 use crate::commands::watch::{self, StreamEvent};
-use crate::commands::{Command, snapshot};
 
 pub(super) fn watch(event: &Document) -> bool {
     let whole = event.get("fullDocument").and_then(Bson::as_document);

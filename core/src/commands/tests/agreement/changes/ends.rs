@@ -5,7 +5,7 @@ use crate::bson::{Bson, DateTime, Document, doc};
 use super::{
     Change, FILTER, change, damaged_is_sound, for_a_negative_time, for_the_whole_ttl, is_absent,
     is_unexpired, of_any_type, uncounted, with_dead_waiters, with_empty_holders,
-    with_holders_twice, with_stale_list, with_the_holders_entry, with_the_newest_expiry,
+    with_holders_twice, with_stale_list, with_the_newest_expiry,
 };
 use crate::commands::tests::agreement::edits::{
     argument_of, arguments, first_of, has, in_each_form, instead_of, is, replace, without,
@@ -122,7 +122,6 @@ pub(in crate::commands::tests::agreement) const OF_ENDS: &[Change] = &[
     change("End", "reads permits of any type", |it| of_any_type(it, "permits")),
     change("End", "admits dead waiters", with_dead_waiters),
     change("End", "admits waiters that hold already", with_holders_twice),
-    change("End", "admits the entry of the holder", with_the_holders_entry),
     change("End", "admits waiters for their whole ttl", for_the_whole_ttl),
     change("End", "admits for less than nothing", for_a_negative_time),
     change("End", "counts a promotion from $$NOW", |it| {
@@ -147,9 +146,6 @@ pub(in crate::commands::tests::agreement) const OF_ENDS: &[Change] = &[
     }),
     change("End", "tells a waiter beside those that it admits", |it| {
         without_argument(it, "$and", 0, is_told)
-    }),
-    change("End", "tells of an end that is as late as before", |it| {
-        without_argument(it, "$and", 2, is_told)
     }),
 ];
 
