@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::hold::Grant;
 use crate::lease::Lease;
 use crate::release::ReleaseHint;
-use crate::release::cleanup::CallCleanup;
+use crate::release::call_state::CallState;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{AttemptResult, AttemptTime, Pending};
 use crate::telemetry;
@@ -36,7 +36,7 @@ use mongo_lease_core::commands::watch::Promotion;
 pub(crate) struct AcquireCall {
     pub(crate) engine: Arc<Engine>,
     pub(crate) request: Arc<AcquireRequest>,
-    pub(crate) cleanup: Arc<CallCleanup>,
+    pub(crate) cleanup: Arc<CallState>,
     pub(crate) hold_options: HoldOptions,
     pub(crate) hold_at_least: Option<Duration>,
     pub(crate) started: Instant,
@@ -61,11 +61,8 @@ impl AcquireCall {
         hold_options: HoldOptions,
         hold_at_least: Option<Duration>,
     ) -> AcquireCall {
-        let cleanup = CallCleanup::new(
-            Arc::clone(&request),
-            engine.background.clone(),
-            engine.closing.clone(),
-        );
+        let cleanup =
+            CallState::new(Arc::clone(&request), engine.background.clone(), engine.closing.clone());
         let started = engine.clock().now();
         AcquireCall {
             engine,

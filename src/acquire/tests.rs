@@ -9,7 +9,7 @@ use super::Acquire;
 use crate::engine::Engine;
 use crate::memory::MemoryStore;
 use crate::options::ManagerOptions;
-use crate::release::cleanup::CallCleanup;
+use crate::release::call_state::CallState;
 use crate::runner::Backend;
 
 /// A call for a lease in memory. It has sent nothing yet.
@@ -31,6 +31,6 @@ async fn the_future_of_a_call_that_waits_is_small() {
 /// Each call has both, beside its future and its texts.
 #[test]
 fn the_shared_part_of_a_call_is_small() {
-    let bytes = size_of::<AcquireRequest>() + size_of::<CallCleanup>();
+    let bytes = size_of::<AcquireRequest>() + size_of::<CallState>();
     assert!(bytes <= 384, "the request and the cleanup of a call have {bytes} bytes");
 }

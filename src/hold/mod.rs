@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::error::{Error, LostReason};
 use crate::release::ReleaseHint;
 use crate::release::background::GiveBack;
-use crate::release::cleanup::CallCleanup;
+use crate::release::call_state::CallState;
 use crate::telemetry::{Event, Events};
 use crate::token::Token;
 use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
@@ -33,7 +33,7 @@ pub(crate) struct Holding {
     pub(crate) timing: Arc<Timing>,
     hold_at_least: Option<Duration>,
     /// The call that was granted the lease, if it may still cause other grants.
-    call: Option<Arc<CallCleanup>>,
+    call: Option<Arc<CallState>>,
     pub(crate) permits: Permits,
     /// The state in which a release is likely to find the lease.
     pub(crate) hint: ReleaseHint,
@@ -61,7 +61,7 @@ pub(crate) struct Grant {
     /// The state in which a release is likely to find the lease.
     pub(crate) hint: ReleaseHint,
     pub(crate) expires_at: DateTime<Utc>,
-    pub(crate) call: Option<Arc<CallCleanup>>,
+    pub(crate) call: Option<Arc<CallState>>,
 }
 
 impl Holding {

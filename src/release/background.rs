@@ -23,7 +23,7 @@ const BATCH_MAX: usize = 1_000;
 /// How often a shutdown checks whether all remaining leases are held up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The time limit of one attempt.
-const ATTEMPT: Duration = Duration::from_secs(5);
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A lease or grant to be released.
 #[derive(Clone, Debug)]
@@ -200,6 +200,6 @@ fn held_up() -> String {
 
 fn policy(now: Instant, until: Instant) -> RetryPolicy {
     // A lease that has expired by our clock still gets one attempt: the server's clock may differ.
-    let deadline = until.max(now.after(ATTEMPT));
-    RetryPolicy { attempt: ATTEMPT, deadline }
+    let deadline = until.max(now.after(ATTEMPT_TIMEOUT));
+    RetryPolicy { attempt: ATTEMPT_TIMEOUT, deadline }
 }

@@ -9,7 +9,7 @@
 //! repeated ones: after a lost reply it is unknown which leases of the command had already ended.
 
 pub(crate) mod background;
-pub(crate) mod cleanup;
+pub(crate) mod call_state;
 mod damaged;
 mod hint;
 pub(crate) mod pending;

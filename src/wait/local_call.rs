@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::task::AtomicWaker;
 use pin_project_lite::pin_project;
 
-use crate::release::cleanup::CallCleanup;
+use crate::release::call_state::CallState;
 
 /// A call waits for an event that has not come.
 const ASLEEP: u8 = 0;
@@ -25,7 +25,7 @@ pub(super) struct LocalCall {
     wake: AtomicU8,
     task: AtomicWaker,
     /// The cleanups of the active call's queue entries.
-    entries: Mutex<Vec<Arc<CallCleanup>>>,
+    entries: Mutex<Vec<Arc<CallState>>>,
 }
 
 impl LocalCall {
@@ -61,7 +61,7 @@ impl LocalCall {
         before == Err(FOUND_WOKEN)
     }
 
-    pub(super) fn entries(&self) -> MutexGuard<'_, Vec<Arc<CallCleanup>>> {
+    pub(super) fn entries(&self) -> MutexGuard<'_, Vec<Arc<CallState>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

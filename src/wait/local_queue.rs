@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::release::cleanup::CallCleanup;
+use crate::release::call_state::CallState;
 use crate::runner::Runner;
 use crate::wait::local_call::{LocalCall, Turn};
 use crate::wait::waiters::WaiterGuard;
@@ -121,7 +121,7 @@ impl LocalQueue {
     }
 
     /// Removes the calls that are not polled. Notes their entries, which are given up, and the calls to wake.
-    fn pass_unpolled_over(&mut self, wake: &mut Wakes, given_up: &mut Vec<Arc<CallCleanup>>) {
+    fn pass_unpolled_over(&mut self, wake: &mut Wakes, given_up: &mut Vec<Arc<CallState>>) {
         let front = self.active.values().chain(self.waiting.values().take(PROBED_MAX));
         let unpolled: Vec<_> = front.filter(|place| place.is_unpolled()).cloned().collect();
         // From the end, so that no turn goes to a call that is removed next.
@@ -273,7 +273,7 @@ impl Ticket {
     }
 
     /// Notes the calls whose entries and grants are given up if this call loses its turn.
-    pub(crate) fn answers_for(&self, calls: impl IntoIterator<Item = Arc<CallCleanup>>) {
+    pub(crate) fn answers_for(&self, calls: impl IntoIterator<Item = Arc<CallState>>) {
         *self.place.entries() = calls.into_iter().collect();
     }
 

@@ -18,7 +18,7 @@ use mongo_lease_core::rules::time::Instant;
 use mongo_lease_core::rules::waiter::next_heartbeat_at;
 use tokio::sync::Notify;
 
-use crate::release::cleanup::CallCleanup;
+use crate::release::call_state::CallState;
 use crate::token::Token;
 use crate::wait::stream_state::Stream;
 
@@ -48,7 +48,7 @@ struct Table {
 
 /// The registration of one call.
 pub(crate) struct WaiterSlot {
-    pub(crate) call: Arc<CallCleanup>,
+    pub(crate) call: Arc<CallState>,
     state: Mutex<State>,
     woken: Notify,
 }
@@ -81,7 +81,7 @@ impl Waiters {
     }
 
     /// Registers a call that may join a queue. The registration ends with the guard.
-    pub(crate) fn register(&self, call: Arc<CallCleanup>, deadline: Instant) -> WaiterGuard {
+    pub(crate) fn register(&self, call: Arc<CallState>, deadline: Instant) -> WaiterGuard {
         let state = State {
             is_queued: false,
             deadline,
@@ -271,7 +271,7 @@ pub(crate) struct WaiterGuard {
 }
 
 impl WaiterGuard {
-    pub(crate) fn call(&self) -> &Arc<CallCleanup> {
+    pub(crate) fn call(&self) -> &Arc<CallState> {
         &self.slot.call
     }
 

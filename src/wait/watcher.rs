@@ -41,7 +41,7 @@ pub(crate) struct Watcher {
 }
 
 /// Why a stream is no longer followed.
-enum End {
+enum StreamEnd {
     /// The manager shuts down.
     Stopped,
     /// No call waits.
@@ -76,15 +76,15 @@ impl Watcher {
                 since = self.waiters.until_queued() => since,
             };
             let (reason, was_open) = match self.watch(since, &stop).await {
-                End::Stopped => return,
-                End::Idle => {
+                StreamEnd::Stopped => return,
+                StreamEnd::Idle => {
                     is_polling = false;
                     delays = clock::jittered(REOPEN);
                     continue;
                 }
                 // Each try costs all other commands a moment, so tries become rarer.
-                End::Crowded { reason, was_open } => (reason, was_open),
-                End::Failed { reason, was_open } => {
+                StreamEnd::Crowded { reason, was_open } => (reason, was_open),
+                StreamEnd::Failed { reason, was_open } => {
                     if was_open {
                         delays = clock::jittered(REOPEN);
                     }
@@ -106,18 +106,18 @@ impl Watcher {
         }
     }
 
-    async fn watch(&self, since: Option<Token>, stop: &CancellationToken) -> End {
+    async fn watch(&self, since: Option<Token>, stop: &CancellationToken) -> StreamEnd {
         let deadline = self.runner.clock().now().after(OPENING);
         let opening = self.runner.watch(&self.manager_id, since, AWAIT, deadline);
         let opened = tokio::select! {
             biased;
-            () = stop.cancelled() => return End::Stopped,
+            () = stop.cancelled() => return StreamEnd::Stopped,
             opened = opening => opened,
         };
         match opened {
             Ok(stream) => self.follow(stream, since, stop).await,
             Err(failure) => {
-                End::Failed { reason: Error::from(failure).to_string(), was_open: false }
+                StreamEnd::Failed { reason: Error::from(failure).to_string(), was_open: false }
             }
         }
     }
@@ -127,7 +127,7 @@ impl Watcher {
         mut stream: EventStream,
         since: Option<Token>,
         stop: &CancellationToken,
-    ) -> End {
+    ) -> StreamEnd {
         let mut was_open = false;
         let mut was_idle = false;
         let mut passing = pin!(self.a_ping_passes());
@@ -145,15 +145,15 @@ impl Watcher {
                     tokio::select! {
                         biased;
                         // Dropping a read in progress closes its connection, but no write is lost.
-                        () = stop.cancelled() => return End::Stopped,
+                        () = stop.cancelled() => return StreamEnd::Stopped,
                         heard = &mut next => break heard,
                         () = self.runner.clock().sleep_until(silent_at) => {
                             let reason = format!("the change stream was silent for {SILENCE:?}");
-                            return End::Failed { reason, was_open };
+                            return StreamEnd::Failed { reason, was_open };
                         }
                         passed = &mut passing, if !has_passed => {
                             if let Err(reason) = passed {
-                                return End::Crowded { reason, was_open };
+                                return StreamEnd::Crowded { reason, was_open };
                             }
                             has_passed = true;
                             self.stream_works(since, &mut was_open);
@@ -166,17 +166,17 @@ impl Watcher {
                 Ok(Heard::NotOurs) => {}
                 Ok(Heard::Closed) => {
                     let reason = "the server closed the change stream".to_owned();
-                    return End::Failed { reason, was_open };
+                    return StreamEnd::Failed { reason, was_open };
                 }
                 Ok(Heard::Idle) => {
                     let is_idle = !self.waiters.has_queued();
                     if is_idle && was_idle && self.waiters.close_stream() {
-                        return End::Idle;
+                        return StreamEnd::Idle;
                     }
                     was_idle = is_idle;
                 }
                 Err(error) => {
-                    return End::Failed { reason: Error::from(error).to_string(), was_open };
+                    return StreamEnd::Failed { reason: Error::from(error).to_string(), was_open };
                 }
             }
         }

@@ -10,7 +10,7 @@ use super::admission::{elements, is_of, is_shared};
 use super::variables::{Variable, bind, filter};
 use crate::bson::Timestamp;
 use crate::commands::DecodeError;
-use crate::commands::acquire::{AcquireReply, AcquireRequest, Granted, GrantedShare};
+use crate::commands::acquire_parts::{AcquireReply, AcquireRequest, Granted, GrantedShare};
 use crate::commands::literal;
 use crate::commands::snapshot::{self, LeaseSnapshot};
 use crate::info::{LeaseInfo, LeaseState};

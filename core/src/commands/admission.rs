@@ -70,7 +70,7 @@ pub(super) fn waits(each: Variable, kept: Variable) -> Document {
 
 /// A write that admits as many waiters as fit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Admission<'a> {
+pub(super) struct Room<'a> {
     /// The caller's value, where it asks to be admitted. It is alive, so it gets its whole ttl.
     pub(super) asker: Option<&'a str>,
     /// The holders in shared use that stay.
@@ -90,7 +90,7 @@ pub(super) struct Admitted {
     pub(super) rest: Variable,
 }
 
-impl Admission<'_> {
+impl Room<'_> {
     /// An expression in the scope of how many entries of this line fit, from the first one on.
     pub(super) fn of_line(
         self,

@@ -21,7 +21,7 @@ use crate::rules::ids::GrantId;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 
-use super::acquire::{self, AcquireReply, AcquireRequest, Granted, Refused};
+use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused, anew, upsert};
 use super::reply::count;
 use super::snapshot::{self, LeaseSnapshot};
 use super::{admission, echo, literal, majority, now_plus, queue, simple_collation, token};
@@ -74,7 +74,7 @@ impl FastAcquire {
         let granted = doc! {
             format::VALUE: literal(&request.value),
             format::EXPIRES_AT: now_plus(request.timing.ttl + request.timing.max_clock_skew),
-            format::GRANT: acquire::anew(request, &self.grant_id(), echo(sent)),
+            format::GRANT: anew(request, &self.grant_id(), echo(sent)),
         };
         let is_free = doc! { "$and": [admission::has_no_holder(), queue::is_empty()] };
         let changes = doc! { "$cond": [is_free, granted, {}] };
@@ -136,7 +136,7 @@ impl Command for FastAcquire {
             Some(_) => snapshot::projection_without_queue(),
             None => snapshot::projection(),
         };
-        acquire::upsert(collection, self.filter(), replacement, fields)
+        upsert(collection, self.filter(), replacement, fields)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {

@@ -7,7 +7,7 @@ use crate::format::{self, holder};
 use crate::rules::slots::Lane;
 use crate::rules::time::{Instant, millis_up};
 
-use super::acquire::{AcquireReply, AcquireRequest, Refused, upsert};
+use super::acquire_parts::{AcquireReply, AcquireRequest, Refused, upsert};
 use super::acquire_reply::{HAS_QUEUE, fast_projection, read};
 use super::admission::{self, is_unexpired};
 use super::snapshot::LeaseSnapshot;

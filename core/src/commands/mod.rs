@@ -8,6 +8,7 @@
 //! - Comparisons use the simple collation: the collection's own may treat `A` and `a` as equal.
 
 pub mod acquire;
+mod acquire_parts;
 mod acquire_reply;
 mod admission;
 mod command;
@@ -23,6 +24,7 @@ pub mod memory;
 pub mod probe;
 mod queue;
 pub mod release;
+mod release_target;
 pub mod renew;
 pub mod renew_holders;
 pub mod reply;

@@ -58,7 +58,7 @@ impl Slots {
     #[must_use]
     pub fn occupy(&mut self, lane: Lane) -> bool {
         let in_use: usize = self.in_use.iter().sum();
-        let has_room = in_use < self.all && self.in_use[lane as usize] < self.limit(lane);
+        let has_room = in_use < self.all && self.in_use[lane as usize] < self.slots_for(lane);
         self.in_use[lane as usize] += usize::from(has_room);
         has_room
     }
@@ -69,7 +69,7 @@ impl Slots {
         *in_use = in_use.saturating_sub(1);
     }
 
-    fn limit(self, lane: Lane) -> usize {
+    fn slots_for(self, lane: Lane) -> usize {
         if self.are_few() {
             return self.all;
         }

@@ -194,7 +194,7 @@ impl Primary<'_> {
     }
 }
 
-/// Who holds the lease, and by which grant.
+/// The holder of the lease, and its grant.
 fn holder(document: Option<&Document>) -> Option<(Option<Value>, Option<GrantId>)> {
     document.map(|document| (document.value, holders_grant(document)))
 }

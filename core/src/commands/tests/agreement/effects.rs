@@ -105,7 +105,20 @@ impl Step {
             }
             // It looks for another form.
             Step::Delete(_) | Step::Tombstone(_) | Step::End { .. } => (found, false),
-            other => unreachable!("{other:?}"),
+            Step::Acquire(_)
+            | Step::FastAcquire { .. }
+            | Step::FastAdmit(_)
+            | Step::Insert(_)
+            | Step::Heartbeat { .. }
+            | Step::FindEntries { .. }
+            | Step::Renew { .. }
+            | Step::RenewHolders { .. }
+            | Step::Resume { .. }
+            | Step::Guard { .. }
+            | Step::ForeignAcquire { .. }
+            | Step::ForeignRelease { .. }
+            | Step::TtlDelete
+            | Step::Write(_) => unreachable!("{self:?}"),
         }
     }
 }

@@ -13,7 +13,7 @@ use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
 
 /// One acquire call, as its attempts and its lease share it.
 #[derive(Debug)]
-pub(crate) struct CallCleanup {
+pub(crate) struct CallState {
     attempts: Mutex<Attempts>,
     pub(crate) request: Arc<AcquireRequest>,
     /// The grant that the caller accepted.
@@ -23,15 +23,15 @@ pub(crate) struct CallCleanup {
     closing: CancellationToken,
 }
 
-impl CallCleanup {
+impl CallState {
     pub(crate) fn new(
         request: Arc<AcquireRequest>,
         background: BackgroundReleaser,
         closing: CancellationToken,
-    ) -> Arc<CallCleanup> {
+    ) -> Arc<CallState> {
         let attempts = Mutex::new(Attempts::default());
         let taken = OnceLock::new();
-        Arc::new(CallCleanup { attempts, request, taken, background, closing })
+        Arc::new(CallState { attempts, request, taken, background, closing })
     }
 
     /// Registers a new attempt, and returns its number.

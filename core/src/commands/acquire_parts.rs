@@ -1,0 +1,161 @@
+//! The parts that acquires have in common: the request, the answers, and the upsert.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use super::{literal, majority, one_more_write, simple_collation};
+use crate::bson::{Bson, Document, Timestamp, doc};
+use crate::format::{self, grant};
+use crate::info::LeaseInfo;
+use crate::rules::ids::{CallId, GrantId};
+use crate::rules::permits::Permits;
+use crate::rules::time::{Instant, millis_up};
+use crate::rules::timing::Timing;
+
+/// The request of one acquire call, the same for all of its attempts.
+#[derive(Clone, Debug)]
+pub struct AcquireRequest {
+    /// The lease's name.
+    pub name: String,
+    /// The holder's value.
+    pub value: String,
+    /// Begins with the manager's id. Unique to this call, even where the caller chose the value.
+    pub call_id: CallId,
+    /// Shared by the calls of the manager, unless the caller chose the label.
+    pub owner: Arc<str>,
+    /// The caller's metadata.
+    pub metadata: Document,
+    /// The permits that the call asks for, and its limit.
+    pub permits: Permits,
+    /// How long the lease and its parts last.
+    pub timing: Arc<Timing>,
+    /// Whether the server has an oplog, which provides the tokens.
+    pub has_oplog: bool,
+    /// How the call waits in the queue; `None` when it does not wait.
+    pub joins: Option<QueueOptions>,
+}
+
+/// How a call waits in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueOptions {
+    /// How long the queue entry counts after a heartbeat.
+    pub life: Duration,
+    /// The most entries that a queue may have.
+    pub queue_max: u32,
+}
+
+/// The server's answer to an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AcquireReply {
+    /// The lease is granted to this call.
+    Granted(Granted),
+    /// Another holder has the lease, or the document does not show who has it.
+    Refused(Refused),
+    /// The fast acquire could not tell, or could not do all that the call needs.
+    UseSlowForm {
+        /// Whether the fast acquire may have granted the lease all the same.
+        maybe_granted: bool,
+    },
+}
+
+impl AcquireReply {
+    /// Whether the answer shows that the document was written to.
+    pub fn has_written(&self) -> bool {
+        match self {
+            AcquireReply::Granted(_) => true,
+            AcquireReply::Refused(refused) => refused.ahead.is_some(),
+            AcquireReply::UseSlowForm { .. } => false,
+        }
+    }
+}
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refused {
+    /// When the attempt was sent.
+    pub sent: Instant,
+    /// The lease as the reply shows it.
+    pub info: LeaseInfo,
+    /// How many entries are ahead of this call's in the queue; `None` when it is not queued.
+    pub ahead: Option<u32>,
+    /// When the attempt was carried out, by the oplog.
+    pub at: Option<Timestamp>,
+    /// The same by the server's clock, in milliseconds.
+    pub server_ms: Option<i64>,
+}
+
+/// A grant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Granted {
+    /// When the attempt was sent whose answer showed the grant: validity counts from here.
+    pub sent: Instant,
+    /// The attempt that was granted, which need not be the one whose answer showed it.
+    pub grant_id: GrantId,
+    /// `None` where the server has no oplog: then a `StandaloneToken` command has to follow.
+    pub token: Option<Timestamp>,
+    /// The lease as the reply shows it.
+    pub info: LeaseInfo,
+    /// The caller's own part of a lease in shared use.
+    pub share: Option<GrantedShare>,
+}
+
+impl Granted {
+    /// The permits of the grant, where the call asked for these, and when it expires.
+    pub fn terms(&self, asked: Permits) -> (Permits, Option<DateTime<Utc>>) {
+        match &self.share {
+            Some(share) => (share.permits, share.expires_at),
+            None => (asked, self.info.expires_at),
+        }
+    }
+}
+
+/// The part of one holder in a lease in shared use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GrantedShare {
+    /// Those of its record, which an earlier call with the same value may have made.
+    pub permits: Permits,
+    /// The document may expire later, with another holder.
+    pub expires_at: Option<DateTime<Utc>>,
+}
+
+/// One upsert that replaces the document. The reply shows `fields` of the new document.
+pub(super) fn upsert(
+    collection: &str,
+    query: Document,
+    replacement: Document,
+    fields: Document,
+) -> Document {
+    doc! {
+        "findAndModify": collection,
+        "query": query,
+        "update": [{ "$replaceWith": replacement }],
+        "upsert": true,
+        "new": true,
+        "fields": fields,
+        // The server refuses the hint when the index is missing: without the index, two upserts could both win.
+        "hint": { format::NAME: 1 },
+        "collation": simple_collation(),
+        "writeConcern": majority(),
+    }
+}
+
+/// The fields of a new grant, with this echo.
+pub(super) fn anew(
+    request: &AcquireRequest,
+    grant_id: &GrantId,
+    sent: impl Into<Bson>,
+) -> Document {
+    doc! {
+        grant::VALUE: literal(&request.value),
+        grant::ID: literal(grant_id.as_str()),
+        grant::SENT_MICROS: sent.into(),
+        grant::OWNER: literal(&*request.owner),
+        grant::ACQUIRED_AT: "$$NOW",
+        grant::TTL_MS: Bson::Int64(millis_up(request.timing.ttl)),
+        grant::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(request.timing.max_clock_skew)),
+        grant::METADATA: literal(request.metadata.clone()),
+        grant::WRITES: one_more_write(),
+    }
+}
