@@ -2,8 +2,8 @@
 //!
 //! The document of a holder that is alone is deleted, or becomes a tombstone. Beside other holders, or with a queue, a
 //! release ends its own grant and admits the waiters that fit then. If all waiters have died, the lease ends, and the
-//! server removes the document. Each command checks its own conditions, so the order of the commands affects speed only:
-//! the last command matches every remaining state.
+//! server removes the document. Each command checks its own conditions, so the order of the commands affects speed
+//! only: the last command matches every remaining state.
 //!
 //! The first attempts of many releases share a command. Attempts that must be repeated share commands only with other
 //! repeated ones: after a lost reply it is unknown which leases of the command had already ended.

@@ -264,12 +264,13 @@ impl SlowAcquire {
             let longest = |field: &str, duration| {
                 doc! { "$max": [each.field(field), Bson::Int64(millis_up(duration))] }
             };
+            let skew = timing.max_clock_skew;
             let until = now_plus(timing.ttl + timing.max_clock_skew);
             let again = doc! {
                 holder::EXPIRES_AT: { "$max": [each.field(holder::EXPIRES_AT), until] },
                 holder::SENT_MICROS: echo(sent),
                 holder::TTL_MS: longest(holder::TTL_MS, timing.ttl),
-                holder::MAX_CLOCK_SKEW_MS: longest(holder::MAX_CLOCK_SKEW_MS, timing.max_clock_skew),
+                holder::MAX_CLOCK_SKEW_MS: longest(holder::MAX_CLOCK_SKEW_MS, skew),
                 holder::WRITES: one_more(&each.field(holder::WRITES)),
             };
             let again = doc! { "$mergeObjects": [each, again] };

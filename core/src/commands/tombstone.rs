@@ -19,8 +19,8 @@ use crate::commands::DecodeError;
 /// The expiry of a tombstone.
 const EXPIRED_AT: DateTime = DateTime::from_millis(0);
 
-/// Makes tombstones of lease documents, each only where the target is the only holder and the queue has no entry, live or
-/// expired. The effect on each is `spec::tombstone`.
+/// Makes tombstones of lease documents, each only where the target is the only holder and the queue has no entry, live
+/// or expired. The effect on each is `spec::tombstone`.
 #[derive(Clone, Debug)]
 pub struct Tombstone {
     /// The grants to end.

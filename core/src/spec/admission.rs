@@ -1,10 +1,9 @@
 //! Admission: who counts, how many waiters fit, and the document after their admission.
 
-use super::document::{Document, Entry, Expiry, Grant, Promoted};
+use super::document::{Document, Entry, Expiry, Grant, LONG_AGO, Promoted};
 use super::holders::{Admission, Holder, Holders, LIMIT_MAX};
 use super::protections::Protections;
 use super::queue;
-use super::release::LONG_AGO;
 use super::request::AcquireRequest;
 use super::types::Types;
 

@@ -3,6 +3,9 @@
 use super::holders::{Admission, Holder, Holders, Share};
 use super::types::Types;
 
+/// The expiry of a tombstone: before everything that any clock shows.
+pub const LONG_AGO: i64 = 0;
+
 /// The document of one lease, found by its `name`.
 ///
 /// `value` and `expiry` belong to the usual recipe: an upsert of `{name, value, expiresAt}` where `expiresAt` is

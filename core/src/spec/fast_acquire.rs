@@ -1,4 +1,4 @@
-//! Fast acquire and fast admit: the attempts that the server carries out most cheaply, and the first ones of most calls.
+//! Fast acquire and fast admit: the attempts that the server carries out most cheaply, and the first of most calls.
 
 use super::admission::{self, Room};
 use super::document::{Document, Expiry, Queue};

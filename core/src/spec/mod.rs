@@ -111,13 +111,13 @@ mod tests;
 mod types;
 
 pub use acquire::{AcquireReply, acquire, insert};
-pub use document::{Document, Element, Entry, Expiry, Grant, GrantKey, Promoted, Queue};
+pub use document::{Document, Element, Entry, Expiry, Grant, GrantKey, LONG_AGO, Promoted, Queue};
 pub use fast_acquire::{FastReply, fast_acquire, fast_admit, fast_admit_reply, fast_reply};
 pub use holders::{Admission, DamagedHolder, Holder, HolderElement, Holders, LIMIT_MAX, Share};
 pub use neighbours::{foreign_acquire, foreign_release, ttl_delete};
 pub use protections::{AsBuilt, Protections};
 pub use queue::heartbeat;
-pub use release::{EndScope, GrantMatch, LONG_AGO, delete, end, release_later, tombstone};
+pub use release::{EndScope, GrantMatch, delete, end, release_later, tombstone};
 pub use renew::{ResumeTerms, guard, renew, resume};
 pub use renew_holders::renew_holders;
 pub use request::{AcquireRequest, QueueOptions};

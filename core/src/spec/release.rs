@@ -1,14 +1,11 @@
 //! Release: deletes the document, makes a tombstone, ends one grant and admits waiters, or blocks the name for a while.
 
 use super::admission::{self, Room};
-use super::document::{Document, Expiry, Promoted};
+use super::document::{Document, Expiry, LONG_AGO, Promoted};
 use super::holders::{Holder, HolderElement};
 use super::protections::Protections;
 use super::queue;
 use super::types::Types;
-
-/// The expiry of a tombstone: before everything that any clock shows.
-pub const LONG_AGO: i64 = 0;
 
 /// Which of a value's grants a release ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -61,7 +61,7 @@ admission: spec/mod.rs spec/holders.rs commands/mod.rs memory/texts.rs
 hand_off:
 release: lib.rs spec/mod.rs commands/mod.rs commands/memory/mod.rs memory/mod.rs memory/leases.rs
     lease.rs manager.rs several/lease_set.rs
-abandon: rules/attempts.rs release/cleanup.rs acquire/call_state.rs
+abandon: rules/attempts.rs release/call_state.rs
 leave:
 detach: lease.rs
 tombstone: rules/mod.rs spec/release.rs commands/mod.rs commands/tombstone.rs

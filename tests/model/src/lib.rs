@@ -12,6 +12,7 @@ mod state;
 mod client;
 mod cutting;
 mod handing_on;
+mod harmless;
 mod primary;
 mod waiting;
 
@@ -32,10 +33,11 @@ mod wrong_turns;
 pub use bounds::{
     Begins, Bounds, ClientBounds, Clocks, First, Judges, RATE_EXACT, RATE_SLOW, Variant, Waits,
 };
+pub use harmless::harmless;
 pub use permits::{
     NamedPermits, PermitBounds, PermitClaim, PermitVariant, PermitWrongTurn, check_permits,
     default_worlds, find_permits, large_worlds, permit_wrong_turns,
 };
 pub use properties::Claim;
 pub use search::{Found, Report, check, find};
-pub use wrong_turns::{WrongTurn, harmless, wrong_turns};
+pub use wrong_turns::{WrongTurn, wrong_turns};

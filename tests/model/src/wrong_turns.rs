@@ -2,7 +2,7 @@
 
 use crate::bounds::{Bounds, Judges, Variant};
 use crate::properties::Claim;
-use crate::worlds::{self, Named, attempts, renewals, rollback, smallest, unbounded};
+use crate::worlds::{self, attempts, renewals, rollback, smallest, unbounded};
 use crate::worlds_of_lines as lines;
 
 /// A deliberate mistake, or a case beyond what is promised.
@@ -301,16 +301,6 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
             OrderIsKept,
         ),
     ]
-}
-
-/// Protections that can be switched off without a break: another protection stands behind each.
-#[must_use]
-pub fn harmless() -> Vec<Named> {
-    // A reply counts from its own command's sending, which is never later than that command's `$$NOW`. Only a promotion
-    // counts from a heartbeat, and the caller's own grant after one is only ever prolonged.
-    vec![("a take-over from the line that counts from $$NOW alone", {
-        with(Variant::TakeOverFromNow, lines::taken_over())
-    })]
 }
 
 /// Cases that are not promised. They show that the promised bounds are needed.

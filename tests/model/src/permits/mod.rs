@@ -1,8 +1,8 @@
 //! Permits in the model checker: several clients hold one lease at once, under limits.
 //!
 //! The server carries out the specification (`core/src/spec`): clients with the limit 1 have fast attempts and renewals
-//! of their own, and all else is the same for every limit. The clients believe and clean up by the rules (`rules::holder`, `rules::attempts`).
-//! `rules::permits` says which of them may hold together.
+//! of their own, and all else is the same for every limit. The clients believe and clean up by the rules
+//! (`rules::holder`, `rules::attempts`). `rules::permits` says which of them may hold together.
 //!
 //! These clients ask again, give up and renew at any moment, and not only when `rules::waiter` says so. So each order
 //! of commands that a waiter may cause is among those that are explored.

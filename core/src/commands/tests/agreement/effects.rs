@@ -72,8 +72,7 @@ impl Step {
             }
             Step::ForeignRelease { value } => matched(spec::foreign_release(found, &value)),
             Step::TtlDelete => {
-                let was_there = found.is_some();
-                let after = spec::ttl_delete(found, now);
+                let (was_there, after) = (found.is_some(), spec::ttl_delete(found, now));
                 let is_deleted = was_there && after.is_none();
                 (after, Answer::Matched(is_deleted))
             }

@@ -29,8 +29,8 @@
 //! | `ttl_delete` | the delete of the TTL monitor | `TtlDelete` |
 //!
 //! The other steps write an expiry, a value, a grant, a queue or holders as another program may have left it: past,
-//! future, absent, of foreign types, with corrupt elements, with times ahead of the server's clock, or with holders that
-//! do not fit together. `results` says which results each step must have had.
+//! future, absent, of foreign types, with corrupt elements, with times ahead of the server's clock, or with holders
+//! that do not fit together. `results` says which results each step must have had.
 //!
 //! The callers of some sequences ask for the exclusive lease, those of others for shares, and most have both. There are
 //! few values, so calls with the same value meet, as where their users chose it.

@@ -194,7 +194,7 @@ impl Names {
         Step::RenewHolders { keys: keys.into_iter().map(each).collect() }
     }
 
-    /// What a call or a waiter asks for.
+    /// The permits and the limit that a call or a waiter asks for.
     pub(super) fn share(&self, chance: &mut Chance) -> Share {
         match chance.below(8) < self.callers.exclusive {
             true => Share::EXCLUSIVE,
