@@ -1,11 +1,11 @@
 //! Queues, valid or corrupt, as they are written to a real document and read from it.
 
 use crate::bson::{Bson, DateTime, Document, doc};
-use crate::spec::Share;
+use crate::spec::{Share, Types};
 use mongo_lease_core_tests::Chance;
 
 use super::names::Names;
-use super::small::{Details, Element, Entry, GrantId, Queue, Value};
+use super::small::{Details, Element, Entry, GrantId, Queue, Small, Value};
 use super::steps::{HOUR, LIFE};
 use super::texts::{grant_id, metadata, owner, text};
 use crate::commands::tests::reading;
@@ -59,7 +59,10 @@ pub(super) fn choose(chance: &mut Chance, names: &Names, now: i64) -> Vec<Put> {
         // In most cases each has a value of its own.
         let number = if chance.below(4) == 0 { chance.below(4) } else { first + place };
         let value = Value(u8::try_from(number).expect("a small number"));
-        let value = if chance.below(8) == 0 { names.held.value } else { value };
+        // No call has the value of nobody, or that of shared use.
+        let is_callers = ![Small::nobody(), Small::shared()].contains(&names.held.value);
+        let is_held = is_callers && chance.below(8) == 0;
+        let value = if is_held { names.held.value } else { value };
         let id = GrantId { call: chance.one_of(&[1, 10]), attempt: 30 + value.0 % 8 };
         let mut entry = entry(value, id, now + chance.one_of(beats) * HOUR);
         entry.ttl = chance.one_of(&[2 * HOUR, 5 * HOUR]);
