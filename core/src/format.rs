@@ -87,9 +87,9 @@ pub mod entry {
     pub const OWNER: &str = "owner";
     /// The waiter's metadata.
     pub const METADATA: &str = "metadata";
-    /// The permits that the waiter asks for. Absent if it asks for an exclusive lease.
+    /// The permits that the waiter asks for. It is 1 for an exclusive lease.
     pub const PERMITS: &str = "permits";
-    /// The limit under which it asks. Absent if it asks for an exclusive lease.
+    /// The limit under which it asks. It is 1 for an exclusive lease.
     pub const LIMIT: &str = "limit";
 }
 

@@ -38,7 +38,7 @@ pub fn projection() -> Document {
 /// The same without the length of the queue.
 ///
 /// The server parses the projection with each command. Expressions cost it more than fields, and seven paths into
-/// `grant` more than the whole field (ARCHITECTURE.md has the figures). So the only expression is the server's time.
+/// `grant` more than the whole field. So the only expression is the server's time.
 /// The reader compares it with the expiry, and finds the type of the expiry in the reply. The price: where another
 /// program has written something large to these fields, the reply carries it.
 pub fn projection_without_queue() -> Document {
