@@ -77,7 +77,7 @@ fn each_metric_event_and_reason_is_explained() {
     }
     let is_led_there = source("README.md").contains("(docs/operators.md#what-to-monitor)");
     assert!(is_led_there, "the README does not say where the metrics are explained");
-    let events = source("src/events.rs");
+    let events = source("src/telemetry/events.rs");
     let events = variants(&events, "Event");
     assert!(events.contains(&"Polling"), "{events:?}");
     for event in events {
