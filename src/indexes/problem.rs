@@ -51,6 +51,16 @@ pub enum IndexProblemKind {
 }
 
 impl IndexProblem {
+    /// Whether an existing index is in the way. The server cannot change it into the specified one.
+    fn is_in_the_way(&self) -> bool {
+        matches!(
+            self.kind,
+            IndexProblemKind::LookAlike { .. }
+                | IndexProblemKind::SecondIndex { .. }
+                | IndexProblemKind::NameTaken
+        )
+    }
+
     /// Whether the index is missing, or not ready yet. Any other problem is one of an existing index.
     pub(super) fn is_to_be_created(&self) -> bool {
         matches!(self.kind, IndexProblemKind::Missing | IndexProblemKind::Building)
@@ -94,12 +104,10 @@ impl fmt::Display for IndexProblem {
     }
 }
 
-/// All problems as one text, those of existing indexes first; `None` if there are none.
+/// All problems as one text, those of indexes in the way first; `None` if there are none.
 pub(super) fn text<'a>(problems: impl IntoIterator<Item = &'a IndexProblem>) -> Option<String> {
-    let (missing, wrong): (Vec<_>, Vec<_>) =
-        problems.into_iter().partition(|it| it.is_to_be_created());
-    let texts: Vec<String> =
-        wrong.into_iter().chain(missing).map(IndexProblem::to_string).collect();
+    let (first, then): (Vec<_>, Vec<_>) = problems.into_iter().partition(|it| it.is_in_the_way());
+    let texts: Vec<String> = first.into_iter().chain(then).map(IndexProblem::to_string).collect();
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
