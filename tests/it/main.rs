@@ -9,7 +9,7 @@
 //! | what went wrong | found by |
 //! | --- | --- |
 //! | A second attempt's grant, made after the first lease was lost, was forgotten while its caller held: the name was blocked for a ttl | `a_second_grant_after_the_first_was_lost_is_given_back`, and the model (`late grant forgotten`) |
-//! | A lease's own grant was given back with the rest of its call's, and a name that was to be held longer was free | `release_is_written_out`, by reading |
+//! | A lease's own grant was given back with the rest of its call's, and a name that was to be held longer was free | `a_delete_is_written_out`, by reading |
 //! | A call that was answered during a shutdown got a lease that no task renewed, watched or released | `what_is_granted_in_the_middle_of_a_shutdown_is_given_back` |
 //! | A shutdown that was dropped forgot what it had not released yet | `a_shutdown_that_was_dropped_goes_on_with_the_next_call` |
 //! | A call without a wait went on for 5 s during a shutdown | `a_call_that_asks_once_ends_with_the_shutdown` |
@@ -69,8 +69,8 @@
 //! | With `MONGODB_URI` set for a service, the tests wrote to its server, and could have made that step down | `the_variable_of_a_service_under_test_is_not_ours` |
 //! | A caller that left a queue deleted the field `queue` where it was a document that showed the caller's value, and counted it as left | `a_queue_that_is_no_list_has_no_entry_to_leave`, `the_server_does_what_the_specification_says` |
 //! | A forced release by the value of a lease in shared use deleted the document of all its holders | `the_value_of_shared_use_releases_nobody` |
-//! | A release that found nothing sent a second command: each of 200 dropped leases an update of its own, where they had shared a few | `dropped_leases_that_are_gone_share_commands`, `calls_given_up_without_an_answer_send_no_general_release`, `a_release_of_nothing_costs_a_delete_an_update_and_a_look` |
-//! | A promoted writer that readers waited for sent four commands, one after the other, to hand over | `a_promoted_writer_hands_over_to_readers_in_two_commands` |
+//! | A release that found nothing sent a second command: each of 200 dropped leases an update of its own, where they had shared a few | `dropped_leases_that_are_gone_share_commands`, `calls_given_up_without_an_answer_are_released_together`, `a_release_of_nothing_costs_a_delete_an_update_and_a_look` |
+//! | A promoted writer that readers waited for sent four commands, one after the other, to hand over | `a_promoted_writer_hands_over_to_readers_in_one_command` |
 //! | In memory, `MemoryStore::release` ended no writer that a reader waited for | `releasing_a_writers_name_admits_a_reader` |
 //! | Each permit and each waiting call of a held-up name had a command of its own, one after the other in the one slot for held-up documents: those of other names starved | `permits_of_a_held_up_name_are_renewed_together`, `calls_for_a_held_up_name_share_heartbeats` |
 //! | Each of the sixteen waiting calls of a process sent an attempt in each waiter ttl, and a look followed each of their heartbeats | `waiting_calls_of_one_process_recheck_by_one_of_them` |
@@ -83,7 +83,7 @@
 //! | A reader's release left a reader that had died, and the writer that waited for the first one's end was not told: it came at its poll floor | `a_release_tells_the_first_waiter_of_an_earlier_end`, by a review |
 //! | A text in place of a number in one holder's record failed the renewals of up to 2,000 other leases until they were lost | `a_damaged_number_fails_no_other_renewal`, by a review |
 //! | Under an exclusive holder, each command carried the records of the readers before it: 84 KB of 250 | `a_writer_behind_readers_keeps_no_holders`, by a review |
-//! | A permit that was released by its value, in a batch that came twice, got `Unknown` and stayed | `a_share_released_by_value_goes_by_the_general_form` |
+//! | A permit that was released by its value, in a batch that came twice, got `Unknown` and stayed | `an_operator_ends_the_permits_of_one_holder` |
 //! | A heartbeat for several entries was confirmed although it was not written, when one of them joined again before the look | `a_heartbeat_for_several_entries_is_not_confirmed_by_a_look` |
 //! | A call that was polled once and left blocked all later calls of its manager for the name | `a_call_that_is_not_polled_does_not_block_the_next_one`, `four_calls_for_permits_that_are_not_polled_do_not_block_the_fifth`, `many_calls_that_are_not_polled_are_passed_over_together` |
 //! | A call that had waited for an earlier call of its own manager, and had asked nothing, said that the database did not answer | `a_call_that_waited_for_its_turn_says_so` |
