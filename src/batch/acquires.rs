@@ -95,7 +95,7 @@ fn all_fail(acquires: &[FastAcquire], failure: &Failure) -> Vec<AttemptResult<Ac
     acquires.iter().map(|_| Err(failure.clone())).collect()
 }
 
-/// Turns two failures into the answer that a full acquire may go out at once.
+/// Turns two failures into the answer that a slow acquire may go out at once.
 ///
 /// An upsert or insert that found the name taken has changed nothing: another call was faster. Nor has an insert that a
 /// router refused because it names no shard.

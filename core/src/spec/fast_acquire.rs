@@ -16,7 +16,7 @@ pub enum FastReply {
         /// How long it is still held.
         remaining: i64,
     },
-    /// The call has to send a full acquire: it may have to join the queue, or the document is unclear.
+    /// The call has to send a slow acquire: it may have to join the queue, or the document is unclear.
     UseSlowForm,
 }
 

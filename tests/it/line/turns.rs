@@ -94,7 +94,7 @@ async fn local(waits: &[Duration], waiter_ttl: Duration) -> Local {
     let other = manager(server, &database).await;
     let behind = in_line(&other, other.acquire("a").owner("behind")).await;
     let asks = spy.names().into_iter().filter(|name| name == "findAndModify").count();
-    // The fast path first, and then a full acquire.
+    // The fast path first, and then a slow acquire.
     assert_eq!(asks, 2, "they are one to the server");
     Local { database, lease, spy, leases, waiting, behind }
 }

@@ -208,7 +208,7 @@ async fn the_documents_expiry_is_the_latest_holders() {
         middle.release().await.unwrap();
         assert_eq!(latest().await, shortest);
 
-        // The full form, and an admission by a release.
+        // The slow form, and an admission by a release.
         let long = hold(100).value("long").await.unwrap();
         let longest = latest().await;
         let brief = hold(5).value("brief").permits(2).await.unwrap();

@@ -88,7 +88,7 @@ async fn repeated_releases_in_memory_end_one_holder() {
     assert_eq!(lease.release().await.unwrap(), Released::Unknown);
     stays.renew().await.unwrap();
 
-    // The general form, for one that was admitted from the queue.
+    // The end of one that was admitted from the queue.
     let leaves = semaphore.acquire().await.unwrap();
     let call = queued_by(&leases, |leases| leases.semaphore("a", 2).acquire()).await;
     leaves.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! The traps of shared use that no other test here has: late and repeated commands, other programs, older versions.
+//! The traps of shared use that no other test here has: late and repeated commands, and other programs.
 
 use std::time::Duration;
 

@@ -107,7 +107,7 @@ async fn one_of_many_calls_for_a_lease_is_granted_and_others_see_it() {
     assert_in_order(&database, &told).await;
 }
 
-/// A call that waits needs a full acquire. Where the lease was held the last time, it sends that at once.
+/// A call that waits needs a slow acquire. Where the lease was held the last time, it sends that at once.
 #[tokio::test]
 async fn who_waits_for_a_lease_that_was_held_before_asks_once() {
     let server = Server::start();

@@ -78,7 +78,7 @@ pub struct Bounds {
 /// Which command a call's first attempt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
-    /// A full acquire, as all later attempts are.
+    /// A slow acquire, as all later attempts are.
     Whole,
     /// A fast-path acquire: it grants a free lease without a queue, and else changes nothing.
     Short,

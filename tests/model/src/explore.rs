@@ -24,7 +24,7 @@ pub(crate) struct Explored {
 pub(crate) enum Step {
     AdvanceClock,
     Acquire(usize),
-    /// An attempt beside one without an answer, in the full form: the manager has learned that it must not use batches.
+    /// An attempt beside one without an answer, in the slow form: the manager has learned that it must not use batches.
     AcquireWhole(usize),
     Look(usize),
     /// Time has passed for a waiter.

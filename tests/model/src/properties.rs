@@ -70,7 +70,7 @@ impl Claim {
             Claim::NobodyBarges => "nobody goes before who waits",
             Claim::FirstIsPromoted => "a lease is granted to the first waiter who lives",
             Claim::OrderIsKept => "the order of the line is kept",
-            Claim::SignsCount => "a sign of life shortens no life",
+            Claim::SignsCount => "a heartbeat shortens no life",
             Claim::NobodySleeps => "who waits asks again before long",
             Claim::WaitsEnd => "who lives does not wait for who has died",
             Claim::ReleasedWasHeld => "what is called released was held when the release was sent",

@@ -112,7 +112,7 @@ impl Primary<'_> {
 }
 
 impl Acting<'_> {
-    /// The fast path was unclear: a full acquire is sent.
+    /// The fast path was unclear: a slow acquire is sent.
     pub(crate) fn ask_by_the_whole_form(&mut self, attempt: u8) {
         let client = &self.world.clients[self.client];
         if client.line.is_some() {

@@ -226,7 +226,7 @@ fn mistakes_in_promotions() -> Vec<WrongTurn> {
             OneBelieves,
         ),
         turn(
-            "a sign of life that takes heartbeatAt back and keeps the echo",
+            "a heartbeat that takes heartbeatAt back and keeps the echo",
             with(Variant::PlainBeatAt, lines::two_signs()),
             OneBelieves,
         ),
@@ -240,7 +240,7 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
     };
     vec![
         turn(
-            "a sign of life that shortens a life",
+            "a heartbeat that shortens a life",
             with(Variant::PlainLife, lines::one_waits()),
             SignsCount,
         ),

@@ -110,7 +110,7 @@ fn table() -> Vec<(Document, Answer, Answer)> {
         (expiring(held_by("another"), SERVER_NOW), NOTHING, NOTHING),
         (without_expiry(held_by("another")), NOTHING, NOTHING),
         (expiring(held_by("another"), Bson::Null), NOTHING, NOTHING),
-        // Corrupt: the full acquire reports how.
+        // Corrupt: the slow acquire reports how.
         (expiring(held_by("another"), "tomorrow"), NOTHING, NOTHING),
         (expiring(own(), "tomorrow"), MAYBE, MAYBE),
         (doc! {}, NOTHING, NOTHING),
