@@ -18,7 +18,7 @@ use super::real::Real;
 use super::results::RESULTS;
 
 /// The number of sequences in which a difference must be found.
-const SEQUENCES: u64 = 1_000;
+const SEQUENCES: u64 = 3_000;
 const SEED: u64 = 15;
 
 #[tokio::test]

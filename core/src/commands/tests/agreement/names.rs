@@ -183,7 +183,11 @@ impl Names {
         let Key { value, id } = self.held;
         let form = chance.one_of(&[Form::List, Form::Either]);
         let target = Target { value, which: GrantMatch::Grant(id), form };
-        Step::End { target, scope: chance.one_of(&SCOPES) }
+        match chance.below(5) {
+            0 => Step::Delete(target),
+            1 => Step::Tombstone(target),
+            _ => Step::End { target, scope: chance.one_of(&SCOPES) },
+        }
     }
 
     fn renew_holders(&self, chance: &mut Chance) -> Step {

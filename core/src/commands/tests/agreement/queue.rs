@@ -68,7 +68,8 @@ pub(super) fn choose(chance: &mut Chance, names: &Names, now: i64) -> Vec<Put> {
         entry.ttl = chance.one_of(&[2 * HOUR, 5 * HOUR]);
         entry.share = if chance.below(4) == 0 { Share::EXCLUSIVE } else { names.share(chance) };
         if chance.below(4) == 0 {
-            // It expires before its newest heartbeat.
+            // It expires before its newest heartbeat, and is often alive all the same.
+            entry.heartbeat_at = now + chance.one_of(&[-1, 2, 2]) * HOUR;
             entry.expires_at = entry.heartbeat_at - HOUR;
         }
         match chance.below(8) {
