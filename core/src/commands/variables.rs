@@ -82,7 +82,9 @@ fn binds(expression: &Bson, name: &str) -> bool {
             ("$let", Some(operator)) => {
                 operator.get_document("vars").is_ok_and(|vars| vars.contains_key(name))
             }
-            ("$map" | "$filter", Some(operator)) => operator.get_str("as") == Ok(name),
+            ("$map" | "$filter", Some(operator)) => {
+                operator.get_str("as").is_ok_and(|bound| bound == name)
+            }
             ("$reduce", Some(_)) => ["value", "this"].contains(&name),
             _ => false,
         };
