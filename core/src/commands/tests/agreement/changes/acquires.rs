@@ -81,7 +81,7 @@ pub(in crate::commands::tests::agreement) const OF_ACQUIRES: &[Change] = &[
     change("SlowAcquire", "keeps its earlier entry", |it| {
         replace(it, &|found| {
             let filter = found.get_document("$filter").ok()?;
-            (filter.get_str("input") == Ok("$$line")).then(|| "$$line".into())
+            (filter.get_str("input").ok() == Some("$$line")).then(|| "$$line".into())
         })
     }),
     change("SlowAcquire", "stays in the queue where it holds", |it| {
@@ -113,7 +113,7 @@ pub(in crate::commands::tests::agreement) const OF_ACQUIRES: &[Change] = &[
     change("SlowAcquire", "takes an exclusive lease for its share", |it| {
         let value = own_value(&it);
         replace(it, &|found| {
-            let is_none = found.get_bool("mine") == Ok(false);
+            let is_none = found.get_bool("mine").ok() == Some(false);
             let of_value = doc! { "mine": { "$eq": ["$value", value.clone()] } };
             is_none.then(|| of_value.into())
         })
@@ -134,7 +134,7 @@ pub(in crate::commands::tests::agreement) const OF_ACQUIRES: &[Change] = &[
     change("SlowAcquire", "keeps expired holders", |it| {
         replace(it, &|found| {
             let filter = found.get_document("$filter").ok()?;
-            let is_kept = filter.get_str("input") == Ok("$$elements");
+            let is_kept = filter.get_str("input").ok() == Some("$$elements");
             let condition = filter.get_document("cond").ok()?;
             let is_caller = condition.contains_key("$eq");
             (is_kept && !is_caller).then(|| "$$elements".into())

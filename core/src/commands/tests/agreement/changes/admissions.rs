@@ -95,7 +95,7 @@ pub(in crate::commands::tests::agreement) const OF_ADMISSIONS: &[Change] = &[
     change("SlowAcquire", "tells of its own admission", |it| {
         replace(it, &|found| {
             let filter = found.get_document("$filter").ok()?;
-            (filter.get_str("input") == Ok("$$admitted")).then(|| "$$admitted".into())
+            (filter.get_str("input").ok() == Some("$$admitted")).then(|| "$$admitted".into())
         })
     }),
     change("SlowAcquire", "forgets whom it told before", |it| {
