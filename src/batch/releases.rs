@@ -14,9 +14,8 @@ use crate::failure::{Cause, Failure};
 use crate::runner::{AttemptLimits, AttemptResult, Earlier, Slot};
 use mongo_lease_core::commands::find::FindLeases;
 use mongo_lease_core::commands::release::{End, ReleaseTarget};
-use mongo_lease_core::commands::reply::Ended;
+use mongo_lease_core::commands::reply::{self, Ended};
 use mongo_lease_core::commands::snapshot::LeaseSnapshot;
-use mongo_lease_core::commands::token;
 
 pub(crate) use freeing::Freeing;
 
@@ -201,7 +200,7 @@ impl Failure {
             return None;
         };
         let response: Document = error.server_response()?.as_ref().try_into().ok()?;
-        token::of_reply(&response).ok()
+        reply::token(&response).ok()
     }
 }
 

@@ -10,7 +10,7 @@ use super::renewal_batch::{Batch, NumberedHolding};
 use super::unmatched::{loss_of, share_of};
 use crate::clock;
 use crate::hold::Holding;
-use mongo_lease_core::commands::find_holders::SharedSnapshot;
+use mongo_lease_core::commands::find::SharedSnapshot;
 use mongo_lease_core::commands::snapshot::LeaseSnapshot;
 
 /// The outcomes of a renewal that was sent at `sent` and matched fewer documents than it named, by a look at these.

@@ -25,7 +25,7 @@ use crate::retry;
 use crate::runner::{AttemptResult, Runner};
 use crate::telemetry::{self, Events};
 use mongo_lease_core::commands::find::FindLeases;
-use mongo_lease_core::commands::find_holders::FindHolders;
+use mongo_lease_core::commands::find::FindHolders;
 use mongo_lease_core::commands::renew::RenewMany;
 use mongo_lease_core::commands::renew_holders::RenewHolders;
 use mongo_lease_core::commands::reply::Renewed;

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
 use mongo_lease_core::commands::find::FindLeases;
-use mongo_lease_core::commands::find_holders::{FindHolders, SeenHolder, SharedSnapshot};
+use mongo_lease_core::commands::find::{FindHolders, SeenHolder, SharedSnapshot};
 use mongo_lease_core::commands::renew::GrantKey;
 use mongo_lease_core::commands::snapshot::LeaseSnapshot;
 use mongo_lease_core::info::LeaseState;

@@ -1,17 +1,11 @@
 //! The parts that acquires have in common: the request, the answers, and the upsert.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use chrono::{DateTime, Utc};
 
-use super::{literal, majority, one_more_write, simple_collation};
-use crate::bson::{Bson, Document, Timestamp, doc};
-use crate::format::{self, grant};
+use super::*;
 use crate::info::LeaseInfo;
-use crate::rules::ids::{CallId, GrantId};
+use crate::rules::ids::CallId;
 use crate::rules::permits::Permits;
-use crate::rules::time::{Instant, millis_up};
 use crate::rules::timing::Timing;
 
 /// The request of one acquire call, the same for all of its attempts.
@@ -35,6 +29,18 @@ pub struct AcquireRequest {
     pub has_oplog: bool,
     /// How the call waits in the queue; `None` when it does not wait.
     pub joins: Option<QueueOptions>,
+}
+
+impl AcquireRequest {
+    /// For how long the server counts a grant, in milliseconds.
+    pub(super) fn lasts_ms(&self) -> i64 {
+        millis_up(self.timing.ttl + self.timing.max_clock_skew)
+    }
+
+    /// The token of a grant that this reply shows; `None` where the server has no oplog.
+    pub(super) fn token(&self, reply: &Document) -> Result<Option<Timestamp>, DecodeError> {
+        self.has_oplog.then(|| reply::token(reply)).transpose()
+    }
 }
 
 /// How a call waits in the queue.
@@ -141,6 +147,12 @@ pub(super) fn upsert(
     }
 }
 
+/// The document in the reply to an upsert.
+pub(super) fn document(reply: &Document) -> Result<&Document, DecodeError> {
+    let document = reply.get_document("value");
+    document.map_err(|_| malformed("the reply to an acquire contains no document"))
+}
+
 /// The fields of a new grant, with this echo.
 pub(super) fn anew(
     request: &AcquireRequest,
@@ -153,8 +165,8 @@ pub(super) fn anew(
         grant::SENT_MICROS: sent.into(),
         grant::OWNER: literal(&*request.owner),
         grant::ACQUIRED_AT: "$$NOW",
-        grant::TTL_MS: Bson::Int64(millis_up(request.timing.ttl)),
-        grant::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(request.timing.max_clock_skew)),
+        grant::TTL_MS: millis_up(request.timing.ttl),
+        grant::MAX_CLOCK_SKEW_MS: millis_up(request.timing.max_clock_skew),
         grant::METADATA: literal(request.metadata.clone()),
         grant::WRITES: one_more_write(),
     }

@@ -3,21 +3,16 @@
 //! An element of `holders` that lacks a field, or has one of a foreign type, makes the list corrupt: nobody is admitted
 //! beside it. The list counts only while the document's value is that of shared use.
 
-use crate::bson::{Bson, Document, doc};
-use crate::format::{self, entry, grant, holder};
-use crate::rules::permits::LIMIT_MAX;
-
-use super::queue::has_types;
 use super::variables::{Variable, bind, filter, map, reduce};
-use super::{is_date, literal, one_more_write, path, queue};
+use super::*;
+use crate::rules::permits::LIMIT_MAX;
 
 /// More than a queue may have.
 pub(super) const LENGTH_MAX: i32 = 10_000;
 
-/// The list of holders as an array, whatever the field holds.
+/// The list of holders as an array.
 pub(super) fn elements() -> Document {
-    let holders = path(format::HOLDERS);
-    doc! { "$cond": [{ "$isArray": [&holders] }, &holders, []] }
+    queue::list(format::HOLDERS)
 }
 
 /// A condition: the lease is in shared use, and each element is a holder with a permit at least.
@@ -32,16 +27,15 @@ pub(super) fn is_shared(elements: Variable) -> Document {
         (holder::LIMIT, "long"),
     ];
     let each = map(elements, |each| {
-        doc! { "$and": [has_types(each, FIELDS), { "$gte": [each.field(holder::PERMITS), 1] }] }
+        let has_permit = doc! { "$gte": [each.field(holder::PERMITS), 1] };
+        all([queue::has_types(each, FIELDS), has_permit])
     });
-    doc! {
-        "$and": [
-            { "$eq": [path(format::VALUE), format::SHARED_VALUE] },
-            is_date(format::EXPIRES_AT),
-            { "$gt": [{ "$size": elements }, 0] },
-            { "$allElementsTrue": [each] },
-        ],
-    }
+    all([
+        eq(path(format::VALUE), format::SHARED_VALUE),
+        is_date(format::EXPIRES_AT),
+        doc! { "$gt": [{ "$size": elements }, 0] },
+        doc! { "$allElementsTrue": [each] },
+    ])
 }
 
 /// A condition: the lease has no expiry, or one in the past. An expiry of another type is corrupt: the lease is never
@@ -49,7 +43,7 @@ pub(super) fn is_shared(elements: Variable) -> Document {
 pub(super) fn has_no_holder() -> Document {
     let absent = doc! { "$in": [{ "$type": path(format::EXPIRES_AT) }, ["missing", "null"]] };
     let expired = doc! { "$lte": [path(format::EXPIRES_AT), "$$NOW"] };
-    doc! { "$or": [absent, { "$and": [is_date(format::EXPIRES_AT), expired] }] }
+    any([absent, all([is_date(format::EXPIRES_AT), expired])])
 }
 
 /// A condition: this holder has not expired.
@@ -59,13 +53,13 @@ pub(super) fn is_unexpired(each: Variable) -> Document {
 
 /// A condition: this holder or entry has this value.
 pub(super) fn is_of(each: Variable, value: &str) -> Document {
-    doc! { "$eq": [each.field(holder::VALUE), literal(value)] }
+    eq(each.field(holder::VALUE), literal(value))
 }
 
 /// A condition: this entry is live, and its waiter holds nothing.
 pub(super) fn waits(each: Variable, kept: Variable) -> Document {
-    let holds = doc! { "$in": [each.field(entry::VALUE), kept.field(holder::VALUE)] };
-    doc! { "$and": [queue::is_live(each), { "$not": holds }] }
+    let holds = is_in(each.field(entry::VALUE), kept.field(holder::VALUE));
+    all([queue::is_live(each), not(holds)])
 }
 
 /// A write that admits as many waiters as fit.
@@ -101,7 +95,7 @@ impl Room<'_> {
             bind("count", self.fitting(line), |count| {
                 // The server refuses to take no element of a list.
                 let is_any = doc! { "$gt": [count, 0] };
-                let first = doc! { "$cond": [is_any, { "$slice": [line, count] }, []] };
+                let first = cond(is_any, doc! { "$slice": [line, count] }, NO_ELEMENT);
                 let rest = doc! { "$slice": [line, count, LENGTH_MAX] };
                 bind("admitted", first, |admitted| {
                     bind("rest", rest, |rest| inner(Admitted { count, admitted, rest }))
@@ -112,13 +106,12 @@ impl Room<'_> {
 
     /// How many entries fit: the first that does not fit blocks the others.
     fn fitting(self, line: Variable) -> Document {
-        let limits = doc! {
-            "$concatArrays": [self.kept.field(holder::LIMIT), [i64::from(LIMIT_MAX)]],
-        };
+        let limit_max = [i64::from(LIMIT_MAX)];
+        let limits = doc! { "$concatArrays": [self.kept.field(holder::LIMIT), limit_max.to_vec()] };
         let initial = doc! {
             "count": 0,
             "used": { "$sum": self.kept.field(holder::PERMITS) },
-            "bound": { "$cond": [self.open, { "$min": limits }, -1] },
+            "bound": cond(self.open, doc! { "$min": limits }, -1),
         };
         let fit = reduce(line, initial, |value, this| {
             let used = doc! { "$add": [value.field("used"), this.field(entry::PERMITS)] };
@@ -126,14 +119,10 @@ impl Room<'_> {
             bind("used", used, |used| {
                 bind("bound", bound, |bound| {
                     let count = doc! { "$add": [value.field("count"), 1] };
-                    doc! {
-                        "$cond": [
-                            { "$lte": [used, bound] },
-                            { "count": count, "used": used, "bound": bound },
-                            // Nothing fits behind it.
-                            { "count": value.field("count"), "used": 0, "bound": -1 },
-                        ],
-                    }
+                    let one_more = doc! { "count": count, "used": used, "bound": bound };
+                    // Nothing fits behind it.
+                    let full = doc! { "count": value.field("count"), "used": 0, "bound": -1 };
+                    cond(doc! { "$lte": [used, bound] }, one_more, full)
                 })
             })
         });
@@ -150,12 +139,10 @@ impl Room<'_> {
     ) -> Document {
         let first = doc! { "$arrayElemAt": [of.admitted, 0] };
         let all = doc! { "$concatArrays": [refreshed.into(), self.holders(of)] };
-        let shared = bind("all", all, |all| {
-            doc! { "$cond": [{ "$ne": [all, []] }, self.shared(of, all), nobody] }
-        });
+        let shared =
+            bind("all", all, |all| cond(doc! { "$ne": [all, []] }, self.shared(of, all), nobody));
         bind("first", first, |first| {
-            let is_exclusive = doc! { "$eq": [first.field(entry::LIMIT), 1] };
-            doc! { "$cond": [is_exclusive, self.exclusive(of, first), shared] }
+            cond(eq(first.field(entry::LIMIT), 1), self.exclusive(of, first), shared)
         })
     }
 
@@ -184,16 +171,14 @@ impl Room<'_> {
     /// A waiter that sent no command for it may have died since that heartbeat, so it gets no more than the life of its
     /// entry.
     fn until(self, of: Variable) -> Document {
-        let (expires_at, heartbeat_at) =
-            (of.field(entry::EXPIRES_AT), of.field(entry::HEARTBEAT_AT));
-        let life = doc! { "$subtract": [expires_at, &heartbeat_at] };
-        let term = doc! { "$max": [0_i64, { "$min": [of.field(entry::TTL_MS), life] }] };
+        let heartbeat_at = of.field(entry::HEARTBEAT_AT);
+        let life = doc! { "$subtract": [of.field(entry::EXPIRES_AT), &heartbeat_at] };
+        let term = max(0_i64, doc! { "$min": [of.field(entry::TTL_MS), life] });
         let term = match self.asker {
             None => term,
-            Some(value) => doc! { "$cond": [is_of(of, value), of.field(entry::TTL_MS), term] },
+            Some(value) => cond(is_of(of, value), of.field(entry::TTL_MS), term),
         };
-        let from = doc! { "$max": ["$$NOW", heartbeat_at] };
-        doc! { "$add": [from, term, of.field(entry::MAX_CLOCK_SKEW_MS)] }
+        doc! { "$add": [max("$$NOW", heartbeat_at), term, of.field(entry::MAX_CLOCK_SKEW_MS)] }
     }
 
     /// The fields that change where the first waiter asked for the exclusive lease.
@@ -203,9 +188,9 @@ impl Room<'_> {
         let told = match self.asker {
             None => told,
             // The answer tells the caller.
-            Some(value) => doc! { "$cond": [is_of(first, value), "$$REMOVE", told] },
+            Some(value) => cond(is_of(first, value), "$$REMOVE", told),
         };
-        let has_no_field = doc! { "$eq": [{ "$type": path(format::HOLDERS) }, "missing"] };
+        let has_no_field = eq(doc! { "$type": path(format::HOLDERS) }, "missing");
         doc! {
             format::VALUE: first.field(entry::VALUE),
             format::GRANT: {
@@ -223,16 +208,15 @@ impl Room<'_> {
             format::PROMOTED: told,
             format::QUEUE: queue::left(of.rest),
             // Each later command would carry them until the document is deleted.
-            format::HOLDERS: { "$cond": [has_no_field, "$$REMOVE", []] },
+            format::HOLDERS: cond(has_no_field, "$$REMOVE", NO_ELEMENT),
         }
     }
 
     /// The fields that change where these hold together afterwards.
     fn shared(self, of: Admitted, all: Variable) -> Document {
         let latest = doc! { "$max": all.field(holder::EXPIRES_AT) };
-        let told = bind("told", self.told(of.admitted), |told| {
-            doc! { "$cond": [{ "$eq": [told, ""] }, "$$REMOVE", told] }
-        });
+        let told =
+            bind("told", self.told(of.admitted), |told| cond(eq(told, ""), "$$REMOVE", told));
         let mut changes = doc! {
             format::VALUE: format::SHARED_VALUE,
             format::HOLDERS: all,
@@ -250,12 +234,12 @@ impl Room<'_> {
     fn told(self, admitted: Variable) -> Document {
         let others: Bson = match self.asker {
             None => admitted.into(),
-            Some(value) => filter(admitted, |each| doc! { "$not": is_of(each, value) }).into(),
+            Some(value) => filter(admitted, |each| not(is_of(each, value))).into(),
         };
         reduce(others, "", |value, this| {
             let sent = doc! { "$toString": this.field(entry::SENT_MICROS) };
             let until = queue::millis(self.until(this));
-            let gap = doc! { "$cond": [{ "$eq": [value, ""] }, "", " "] };
+            let gap = cond(eq(value, ""), "", " ");
             doc! { "$concat": [value, gap, this.field(entry::ID), "@", sent, "@", until] }
         })
     }
@@ -268,15 +252,13 @@ impl Room<'_> {
 fn recheck(of: Admitted, latest: Document) -> Document {
     let head = doc! { "$arrayElemAt": [of.rest.field(entry::ID), 0] };
     let mark = format!("@{}", queue::RECHECK);
-    let is_told = doc! {
-        "$and": [
-            { "$eq": [of.count, 0] },
-            { "$ne": [of.rest, []] },
-            { "$lt": [&latest, path(format::EXPIRES_AT)] },
-        ],
-    };
+    let is_told = all([
+        eq(of.count, 0),
+        doc! { "$ne": [of.rest, []] },
+        doc! { "$lt": [&latest, path(format::EXPIRES_AT)] },
+    ]);
     let [now, until] = [Bson::from("$$NOW"), latest.into()].map(queue::millis);
     let text = doc! { "$concat": [head, mark, now, "-", until] };
     // The document keeps the field as it was.
-    doc! { "$cond": [is_told, text, "$$REMOVE"] }
+    cond(is_told, text, "$$REMOVE")
 }

@@ -12,23 +12,14 @@
 //! value belongs to another attempt, and is never accepted here.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
-use crate::bson::{Bson, Document, doc};
-use crate::format;
-use crate::rules::guesses::FastForm;
-use crate::rules::ids::GrantId;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-
-use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused, anew, upsert};
-use super::reply::count;
+use super::acquire_parts::{
+    AcquireReply, AcquireRequest, Granted, Refused, anew, document, upsert,
+};
 use super::snapshot::{self, LeaseSnapshot};
-use super::{admission, echo, literal, majority, now_plus, queue, simple_collation, token};
-use crate::bson::Timestamp;
-use crate::commands::Command;
-use crate::commands::DecodeError;
+use super::*;
 use crate::info::LeaseState;
+use crate::rules::guesses::FastForm;
 
 /// One attempt of a call, by the fast path. Its effect is `spec::fast_acquire`, or `spec::insert` for the form
 /// that inserts.
@@ -73,13 +64,13 @@ impl FastAcquire {
         let request = self.request.as_ref();
         let granted = doc! {
             format::VALUE: literal(&request.value),
-            format::EXPIRES_AT: now_plus(request.timing.ttl + request.timing.max_clock_skew),
+            format::EXPIRES_AT: now_plus(request.lasts_ms()),
             format::GRANT: anew(request, &self.grant_id(), echo(sent)),
         };
-        let is_free = doc! { "$and": [admission::has_no_holder(), queue::is_empty()] };
-        let changes = doc! { "$cond": [is_free, granted, {}] };
+        let is_free = all([admission::has_no_holder(), queue::is_empty()]);
+        let changes = cond(is_free, granted, doc! {});
         match self.form {
-            FastForm::LookUp => doc! { "$mergeObjects": ["$$ROOT", changes] },
+            FastForm::LookUp => merge("$$ROOT", changes),
             // An insert's filter does not set the name.
             FastForm::Insert => {
                 let name = doc! { format::NAME: literal(&self.request.name) };
@@ -140,11 +131,8 @@ impl Command for FastAcquire {
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {
-        let document = reply.get_document("value").map_err(|_| {
-            DecodeError::Reply("the reply to an acquire contains no document".to_owned())
-        })?;
-        let token = if self.request.has_oplog { Some(token::of_reply(reply)?) } else { None };
-        Ok(self.read(snapshot::read(document), sent, token))
+        let found = snapshot::read(document(reply)?);
+        Ok(self.read(found, sent, self.request.token(reply)?))
     }
 }
 
@@ -177,35 +165,22 @@ impl Command for FastAcquireMany {
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let statement = |take: &FastAcquire| {
-            Bson::from(doc! {
+            doc! {
                 "q": take.filter(),
                 "u": [{ "$replaceWith": take.granted_or_unchanged(sent) }],
                 "upsert": true,
                 "hint": { format::NAME: 1 },
                 "collation": simple_collation(),
-            })
+            }
         };
-        doc! {
-            "update": collection,
-            "updates": self.acquires.iter().map(statement).collect::<Vec<_>>(),
-            "ordered": false,
-            "writeConcern": majority(),
-        }
+        update_many(collection, self.acquires.iter().map(statement).collect())
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<FastAcquired, DecodeError> {
-        if count(reply).is_none() {
-            return Err(DecodeError::Reply("the reply to an update contains no count".to_owned()));
-        }
-        let at = token::of_reply(reply)?;
-        let errors = reply.get_array("writeErrors").map(Vec::as_slice).unwrap_or_default();
-        let place = |error: &Bson| {
-            let place = error.as_document().and_then(|error| error.get_i32("index").ok());
-            place.and_then(|place| usize::try_from(place).ok())
-        };
-        let refused = errors.iter().map(place).collect::<Option<_>>();
-        let unplaced =
-            || DecodeError::Reply("a write failed, and the server does not say which".to_owned());
+        reply::count(reply)?;
+        let at = reply::token(reply)?;
+        let refused = reply::write_errors(reply).iter().map(reply::place_of).collect::<Option<_>>();
+        let unplaced = || malformed("a write failed, and the server does not say which");
         Ok(FastAcquired { sent, at, refused: refused.ok_or_else(unplaced)? })
     }
 }

@@ -1,15 +1,12 @@
-//! Reads leases: one, several, or a page of many.
+//! Reads leases: one, several, or a page of many; and the holders of those in shared use.
 
-use crate::bson::{Bson, Document, Timestamp, doc};
-use crate::format::{self, grant, holder};
-use crate::rules::pattern::NamePattern;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
+use std::collections::BTreeSet;
 
+use super::renew::GrantKey;
 use super::snapshot::{self, LeaseSnapshot};
-use super::{grant_field, majority_read, path, simple_collation};
-use crate::commands::Command;
-use crate::commands::DecodeError;
+use super::variables::{filter, map};
+use super::*;
+use crate::rules::pattern::NamePattern;
 
 /// Reads leases by their names.
 #[derive(Clone, Debug)]
@@ -30,12 +27,11 @@ impl Command for FindLeases {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let limit = i64::try_from(self.names.len()).unwrap_or(i64::MAX);
         let filter = match self.names.as_slice() {
             [name] => doc! { format::NAME: name },
             names => doc! { format::NAME: { "$in": names } },
         };
-        let mut command = find(collection, filter, limit);
+        let mut command = find(collection, filter, snapshot::projection(), self.names.len());
         if let Some(after) = self.after {
             let read_concern = doc! { "level": "majority", "afterClusterTime": Bson::from(after) };
             command.insert("readConcern", read_concern);
@@ -44,7 +40,7 @@ impl Command for FindLeases {
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
-        first_batch(reply)
+        Ok(documents(reply)?.map(snapshot::read).collect())
     }
 }
 
@@ -63,7 +59,8 @@ impl Command for GetLease {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        with_holders(find(collection, doc! { format::NAME: &self.name }, 1))
+        let filter = doc! { format::NAME: &self.name };
+        find(collection, filter, snapshot::projection_with_holders(), 1)
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
@@ -132,9 +129,10 @@ impl Command for Page {
         if let Some(owner) = &self.owner {
             filter.insert("$or", vec![is_held_by(owner), is_shared_by(owner)]);
         }
-        let mut command = find(collection, filter, self.limit);
+        let projection = snapshot::projection_with_holders();
+        let mut command = find(collection, filter, projection, self.limit);
         command.insert("sort", doc! { format::NAME: 1 });
-        with_holders(command)
+        command
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
@@ -145,8 +143,8 @@ impl Command for Page {
 /// A filter: this owner has the whole lease.
 fn is_held_by(owner: &str) -> Document {
     // A grant that another program left in the document does not describe the current holder.
-    let current = [path(&grant_field(grant::VALUE)), path(format::VALUE)].map(Bson::from);
-    doc! { grant_field(grant::OWNER): owner, "$expr": { "$eq": current.to_vec() } }
+    let is_current = eq(grant_path(grant::VALUE), path(format::VALUE));
+    doc! { grant_field(grant::OWNER): owner, "$expr": is_current }
 }
 
 /// A filter: this owner is among the holders of a lease in shared use. One that has expired may be among them.
@@ -155,16 +153,87 @@ fn is_shared_by(owner: &str) -> Document {
     doc! { format::VALUE: format::SHARED_VALUE, is_owner: owner }
 }
 
-fn with_holders(mut find: Document) -> Document {
-    find.insert("projection", snapshot::projection_with_holders());
-    find
+/// Reads the leases of these grants, with these holders alone.
+///
+/// A lease may have very many others, and a reply has 16 MB.
+#[derive(Clone, Debug)]
+pub struct FindHolders {
+    /// The grants.
+    pub grants: Vec<GrantKey>,
 }
 
-fn find(collection: &str, filter: Document, limit: i64) -> Document {
+/// A lease document with its holders.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedSnapshot {
+    /// The lease itself.
+    pub lease: LeaseSnapshot,
+    /// The wanted holders, if the lease is in shared use. Others describe earlier holders.
+    pub holders: Vec<SeenHolder>,
+}
+
+/// One holder, as far as it is understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenHolder {
+    /// The holder's value.
+    pub value: Option<String>,
+    /// The id of its grant.
+    pub id: Option<GrantId>,
+    /// The echo of its newest command.
+    pub sent: Option<i64>,
+}
+
+impl Command for FindHolders {
+    type Reply = Vec<SharedSnapshot>;
+
+    fn lane(&self) -> Lane {
+        Lane::Critical
+    }
+
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
+        let ids: Vec<&str> = self.grants.iter().map(GrantKey::grant_id).collect();
+        // The server makes a set of a constant list, and would search through that of `$in`.
+        let own = filter(admission::elements(), |each| {
+            doc! { "$setIsSubset": [[each.field(holder::ID)], literal(ids)] }
+        });
+        let fields = [holder::VALUE, holder::ID, holder::SENT_MICROS];
+        let mut projection = snapshot::projection_without_queue();
+        projection.insert(format::HOLDERS, map(own, |each| each.fields(fields)));
+        let names: BTreeSet<&str> = self.grants.iter().map(GrantKey::name).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let limit = names.len();
+        find(collection, doc! { format::NAME: { "$in": names } }, projection, limit)
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<SharedSnapshot>, DecodeError> {
+        Ok(documents(reply)?.map(read_with_own_holders).collect())
+    }
+}
+
+fn read_with_own_holders(document: &Document) -> SharedSnapshot {
+    let lease = snapshot::read(document);
+    let is_shared = lease.info.value.as_deref() == Some(format::SHARED_VALUE);
+    let elements = document.get_array(format::HOLDERS).ok().filter(|_| is_shared);
+    let holders = elements.into_iter().flatten().filter_map(Bson::as_document);
+    let seen = |element: &Document| SeenHolder {
+        value: text(element, holder::VALUE),
+        id: element.get_str(holder::ID).ok().map(GrantId::from),
+        sent: element.get_i64(holder::SENT_MICROS).ok(),
+    };
+    SharedSnapshot { lease, holders: holders.map(seen).collect() }
+}
+
+/// A read of majority-committed data alone, in one batch.
+pub(super) fn find(
+    collection: &str,
+    filter: Document,
+    projection: Document,
+    limit: impl TryInto<i64>,
+) -> Document {
+    let limit = limit.try_into().unwrap_or(i64::MAX);
     doc! {
         "find": collection,
         "filter": filter,
-        "projection": snapshot::projection(),
+        "projection": projection,
         "limit": limit,
         "batchSize": limit,
         "singleBatch": true,
@@ -173,15 +242,11 @@ fn find(collection: &str, filter: Document, limit: i64) -> Document {
     }
 }
 
-fn first_batch(reply: &Document) -> Result<Vec<LeaseSnapshot>, DecodeError> {
-    Ok(documents(reply)?.map(snapshot::read).collect())
-}
-
 /// The documents of a reply's only batch.
 pub(super) fn documents(reply: &Document) -> Result<impl Iterator<Item = &Document>, DecodeError> {
-    let batch = reply
-        .get_document("cursor")
+    let cursor = reply.get_document("cursor");
+    let batch = cursor
         .and_then(|cursor| cursor.get_array("firstBatch"))
-        .map_err(|_| DecodeError::Reply("the reply to a find contains no batch".to_owned()))?;
+        .map_err(|_| malformed("the reply to a read contains no batch"))?;
     Ok(batch.iter().filter_map(Bson::as_document))
 }

@@ -1,14 +1,6 @@
 //! Probes whether the server supports the commands that leases need.
 
-use crate::bson::{Bson, Document, doc};
-use crate::format;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-
-use super::snapshot;
-use super::{is_date, majority, now_plus, simple_collation};
-use crate::commands::Command;
-use crate::commands::DecodeError;
+use super::*;
 
 /// The wire version of MongoDB 4.4, the first whose `findAndModify` takes a hint and a projection with expressions.
 const WIRE_VERSION_MIN: i32 = 9;
@@ -46,11 +38,8 @@ impl Command for Hello {
         }
         let is_router = matches!(reply.get_str("msg"), Ok("isdbgrid"));
         let has_oplog = is_router || reply.contains_key("setName");
-        if has_oplog && reply.get_timestamp("operationTime").is_err() {
-            return Err(DecodeError::Unsupported(
-                "the server's replies have no operationTime, which fencing tokens are made from"
-                    .to_owned(),
-            ));
+        if has_oplog {
+            reply::token(reply)?;
         }
         Ok(Topology { has_oplog, is_router })
     }
@@ -69,20 +58,13 @@ impl Command for DryRun {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let until = now_plus(std::time::Duration::from_secs(1));
-        let expiry = doc! { "$cond": [is_date(format::EXPIRES_AT), "$$until", "$$NOW"] };
-        let granted = doc! { format::EXPIRES_AT: expiry, format::NAME: { "$literal": "$" } };
-        let merged = doc! { "$mergeObjects": ["$$ROOT", granted] };
-        let choice = doc! { "$let": { "vars": { "until": until }, "in": merged } };
-        doc! {
-            "findAndModify": collection,
-            "query": { format::NAME: { "$in": Vec::<Bson>::new() } },
-            "update": [{ "$replaceWith": choice }],
-            "new": true,
-            "fields": snapshot::projection(),
-            "collation": simple_collation(),
-            "writeConcern": majority(),
-        }
+        let expiry = cond(is_date(format::EXPIRES_AT), "$$until", "$$NOW");
+        let granted = doc! { format::EXPIRES_AT: expiry, format::NAME: literal("$") };
+        let merged = merge("$$ROOT", granted);
+        let choice = doc! { "$let": { "vars": { "until": now_plus(1_000_i64) }, "in": merged } };
+        let query = doc! { format::NAME: { "$in": NO_ELEMENT } };
+        let update = vec![doc! { "$replaceWith": choice }];
+        find_and_modify(collection, query, update, snapshot::projection())
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<(), DecodeError> {
@@ -111,7 +93,7 @@ impl Command for IsHintUsed {
         doc! {
             "explain": {
                 "find": collection,
-                "filter": { format::NAME: { "$in": Vec::<Bson>::new() } },
+                "filter": { format::NAME: { "$in": NO_ELEMENT } },
                 "hint": { format::NAME: 1 },
                 "collation": simple_collation(),
             },

@@ -3,10 +3,8 @@
 use super::admission::is_of;
 use super::snapshot::LeaseSnapshot;
 use super::variables::Variable;
-use super::{grant_field, has_sound_expiry, literal, path, queue};
-use crate::bson::{Bson, Document, doc};
-use crate::format::{self, grant, holder};
-use crate::rules::ids::{CallId, GrantId};
+use super::*;
+use crate::rules::ids::CallId;
 use crate::rules::permits::Permits;
 
 /// Which grant to end: one name, one value, and which of its grants.
@@ -57,52 +55,55 @@ impl Form {
 }
 
 impl GrantMatch {
-    /// A filter on the text of an id. `None` where every id fits.
-    pub(super) fn filter(&self) -> Option<Bson> {
+    /// The bounds of the ids: operators of filters, and of expressions too.
+    fn bounds(&self) -> Vec<(&'static str, String)> {
         match self {
-            GrantMatch::Any => None,
-            GrantMatch::Grant(id) => Some(id.as_str().into()),
+            GrantMatch::Any => Vec::new(),
+            GrantMatch::Grant(id) => vec![("$eq", id.as_str().to_owned())],
             GrantMatch::Call { call_id, except } => {
                 let grants = call_id.grants();
-                let mut of_call = doc! { "$gte": grants.start, "$lt": grants.end };
-                if let Some(taken) = except {
-                    of_call.insert("$ne", taken.as_str());
-                }
-                Some(of_call.into())
+                let except = except.as_ref().map(|id| ("$ne", id.as_str().to_owned()));
+                [("$gte", grants.start), ("$lt", grants.end)].into_iter().chain(except).collect()
             }
         }
     }
 
-    /// Conditions on the id at this path.
-    fn conditions(&self, id: &str) -> Vec<Document> {
-        match self {
-            GrantMatch::Any => Vec::new(),
-            GrantMatch::Grant(meant) => vec![doc! { "$eq": [id, literal(meant.as_str())] }],
-            GrantMatch::Call { call_id, except } => {
-                let grants = call_id.grants();
-                let taken = except.as_ref();
-                let from = doc! { "$gte": [id, literal(grants.start)] };
-                let to = doc! { "$lt": [id, literal(grants.end)] };
-                let not = taken.map(|taken| doc! { "$ne": [id, literal(taken.as_str())] });
-                [from, to].into_iter().chain(not).collect()
+    /// A filter on the text of an id. `None` where every id fits.
+    fn filter(&self) -> Option<Bson> {
+        let bounds = self.bounds();
+        match bounds.as_slice() {
+            [] => None,
+            [("$eq", id)] => Some(id.into()),
+            _ => {
+                let bound = |(is, id): (&str, String)| (is.to_owned(), Bson::from(id));
+                Some(bounds.into_iter().map(bound).collect::<Document>().into())
             }
         }
+    }
+
+    /// A condition: this one holds, and the id at the path fits.
+    fn and_fits(&self, condition: Document, id: &str) -> Document {
+        let fits = |(is, bound): (&str, String)| doc! { is: [id, literal(bound)] };
+        all([condition].into_iter().chain(self.bounds().into_iter().map(fits)))
     }
 }
 
 impl ReleaseTarget {
+    /// A filter: these fields show this grant.
+    fn shown_in(&self, value: &str, id: String) -> Document {
+        let mut filter = doc! { value: &self.value };
+        filter.extend(self.grant.filter().map(|grant| (id, grant)));
+        filter
+    }
+
     /// A filter: the plain fields show this grant.
     pub(super) fn in_plain_fields(&self) -> Document {
-        let mut filter = doc! { format::VALUE: &self.value };
-        filter.extend(self.grant.filter().map(|id| (grant_field(grant::ID), id)));
-        filter
+        self.shown_in(format::VALUE, grant_field(grant::ID))
     }
 
     /// A filter on an element of the list: it shows this grant.
     pub(super) fn in_list(&self) -> Document {
-        let mut element = doc! { holder::VALUE: &self.value };
-        element.extend(self.grant.filter().map(|id| (holder::ID.to_owned(), id)));
-        element
+        self.shown_in(holder::VALUE, holder::ID.to_owned())
     }
 
     /// A filter: the document is in shared use, and its list fits.
@@ -129,12 +130,9 @@ impl ReleaseTarget {
     /// Selects the document where this target is the only holder and the queue has no entry, live or expired.
     pub(super) fn filter_alone(&self) -> Document {
         let only = || {
-            let element = self.in_list();
-            let first = element
-                .into_iter()
-                .map(|(field, value)| (format!("{}.0.{field}", format::HOLDERS), value));
             let mut filter = ReleaseTarget::shared(doc! { "$size": 1 });
-            filter.extend(first);
+            let in_first = |field| format!("{}.0.{field}", format::HOLDERS);
+            filter.extend(self.shown_in(&in_first(holder::VALUE), in_first(holder::ID)));
             filter
         };
         queue::without_queue(self.named(self.in_form(|| self.in_plain_fields(), only)))
@@ -168,16 +166,12 @@ impl ReleaseTarget {
 
     /// A condition: this target has the exclusive lease.
     pub(super) fn has_lease(&self) -> Document {
-        let value = doc! { "$eq": [path(format::VALUE), literal(&self.value)] };
-        let mut all = vec![value];
-        all.extend(self.grant.conditions(&path(&grant_field(grant::ID))));
-        doc! { "$and": all }
+        let is_value = eq(path(format::VALUE), literal(&self.value));
+        self.grant.and_fits(is_value, &grant_path(grant::ID))
     }
 
     /// A condition on one holder: it is this target.
     pub(super) fn is_holder(&self, each: Variable) -> Document {
-        let mut all = vec![is_of(each, &self.value)];
-        all.extend(self.grant.conditions(&each.field(holder::ID)));
-        doc! { "$and": all }
+        self.grant.and_fits(is_of(each, &self.value), &each.field(holder::ID))
     }
 }

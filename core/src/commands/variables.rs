@@ -15,6 +15,11 @@ impl Variable {
     pub(super) fn field(self, field: &str) -> String {
         format!("$${}.{field}", self.0)
     }
+
+    /// A document of these fields of it.
+    pub(super) fn fields(self, fields: impl IntoIterator<Item = &'static str>) -> Document {
+        fields.into_iter().map(|field| (field.to_owned(), self.field(field).into())).collect()
+    }
 }
 
 impl From<Variable> for Bson {

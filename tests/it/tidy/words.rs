@@ -45,9 +45,9 @@ limit: format.rs rules/permits.rs commands/acquire_reply.rs acquire/share.rs acq
     tower/layer.rs
 value: format.rs spec/types.rs spec/document.rs memory/texts.rs commands/renew.rs acquire/mod.rs
     lease.rs
-token: lib.rs token.rs commands/mod.rs acquire/call.rs lease.rs
+token: lib.rs token.rs commands/acquire_parts.rs commands/reply.rs acquire/call.rs lease.rs
 fence:
-guard: spec/renew.rs commands/mod.rs commands/guard.rs lease.rs
+guard: spec/renew.rs commands/renew.rs lease.rs
 echo: commands/mod.rs
 validity: rules/timing.rs
 attempt: acquire/mod.rs acquire/call.rs batch/op.rs batch/acquires.rs batch/releases.rs
@@ -64,7 +64,7 @@ release: lib.rs spec/mod.rs commands/mod.rs commands/memory/mod.rs memory/mod.rs
 abandon: rules/attempts.rs release/call_state.rs
 leave:
 detach: lease.rs
-tombstone: rules/mod.rs spec/release.rs commands/mod.rs commands/tombstone.rs
+tombstone: rules/mod.rs spec/release.rs commands/release.rs
     batch/releases/freeing.rs
 blocked: rules/mod.rs rules/slots.rs
 ";

@@ -8,7 +8,7 @@ use crate::spec::{self, AsBuilt};
 
 use super::{InMemory, snapshot};
 use crate::commands::echo;
-use crate::commands::find_holders::{FindHolders, SeenHolder, SharedSnapshot};
+use crate::commands::find::{FindHolders, SeenHolder, SharedSnapshot};
 use crate::commands::renew_holders::RenewHolders;
 use crate::commands::reply::Renewed;
 use crate::memory::{Collection, MemoryCommand, Texts};

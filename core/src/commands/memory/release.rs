@@ -5,8 +5,8 @@ use crate::spec::{self, AsBuilt};
 
 use super::InMemory;
 use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget};
+use crate::commands::release::{Tombstone, Tombstoned};
 use crate::commands::reply::Ended;
-use crate::commands::tombstone::{Tombstone, Tombstoned};
 use crate::memory::{Collection, LeaseDocument, MemoryCommand, Texts};
 
 fn grant(grant: &GrantMatch) -> spec::GrantMatch<Texts> {

@@ -6,10 +6,10 @@ use crate::spec::{self, AsBuilt};
 
 use super::{InMemory, snapshot};
 use crate::commands::echo;
+use crate::commands::renew::StandaloneToken;
 use crate::commands::renew::{GrantKey, RenewMany, Resume};
 use crate::commands::reply::Renewed;
 use crate::commands::snapshot::LeaseSnapshot;
-use crate::commands::standalone_token::StandaloneToken;
 use crate::memory::{Collection, MemoryCommand, Texts};
 
 fn key(key: &GrantKey) -> spec::GrantKey<Texts> {

@@ -17,17 +17,17 @@ use crate::commands::Command;
 use crate::commands::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
 use crate::commands::fast_admit::FastAdmit;
+use crate::commands::find::FindHolders;
 use crate::commands::find::{FindLeases, GetLease, Page};
-use crate::commands::find_holders::FindHolders;
-use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use crate::commands::indexes::FindOtherFormat;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
+use crate::commands::release::Tombstone;
 use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget};
+use crate::commands::renew::Guard;
+use crate::commands::renew::StandaloneToken;
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
 use crate::commands::renew_holders::RenewHolders;
-use crate::commands::standalone_token::StandaloneToken;
-use crate::commands::tombstone::Tombstone;
 
 /// Contained in each text of a user's, and in none of ours.
 pub(super) const MARK: &str = "user";

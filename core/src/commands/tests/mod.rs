@@ -33,11 +33,9 @@ use crate::rules::tombstone::TombstoneValues;
 
 use super::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
 use super::fast_acquire::FastAcquire;
-use super::guard::Guard;
 use super::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use super::release::{Form, GrantMatch, ReleaseTarget};
-use super::renew::{GrantKey, RenewalTarget, Resume};
-use super::standalone_token::StandaloneToken;
+use super::renew::{GrantKey, Guard, RenewalTarget, Resume, StandaloneToken};
 
 const SENT: Instant = Instant::from_micros(7_000_001);
 

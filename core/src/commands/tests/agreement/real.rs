@@ -13,13 +13,13 @@ use super::steps::{Answer, LIFE, Step, Target, first_attempt};
 use super::texts::{call, duration, grant_id, held_text, instant, text};
 use crate::commands::Command;
 use crate::commands::DecodeError;
-use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
+use crate::commands::release::Tombstone;
 use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget};
+use crate::commands::renew::Guard;
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
 use crate::commands::renew_holders::RenewHolders;
 use crate::commands::tests::fresh_values;
-use crate::commands::tombstone::Tombstone;
 
 pub(super) const COLLECTION: &str = "locks";
 

@@ -15,10 +15,10 @@ use crate::commands::acquire::{AcquireReply, SlowAcquire};
 use crate::commands::find::{FindGrants, FindLeases};
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{Delete, End, EndLater, GrantMatch};
+use crate::commands::release::{Tombstone, Tombstoned};
 use crate::commands::renew::RenewMany;
 use crate::commands::reply::Renewed;
-use crate::commands::tombstone::{Tombstone, Tombstoned};
-use crate::commands::{snapshot, token};
+use crate::commands::{reply, snapshot};
 
 /// The value at the end of the path, if each step leads into a document.
 pub(super) fn at<'a>(document: &'a Document, path: &[&str]) -> Option<&'a Bson> {
@@ -237,7 +237,7 @@ pub(super) fn tick(reply: &Document) -> bool {
 }
 
 pub(super) fn token(reply: &Document) -> bool {
-    let token = token::of_reply(reply).ok();
+    let token = reply::token(reply).ok();
     assert_eq!(token, time(reply, &["operationTime"]));
     token.is_some()
 }
@@ -302,7 +302,7 @@ pub(super) fn ping(reply: &Document) -> bool {
 }
 
 pub(super) fn write_concern(reply: &Document) -> bool {
-    let error = crate::commands::reply::write_concern_error(reply);
+    let error = reply::write_concern_error(reply);
     assert_eq!(error.is_some(), reply.contains_key("writeConcernError"));
     error.is_some()
 }
