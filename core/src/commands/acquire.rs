@@ -125,23 +125,18 @@ impl SlowAcquire {
         doc! { "$ifNull": [{ "$min": there }, -1] }
     }
 
-    /// A condition: this value has the exclusive lease, and the expiry is not corrupt.
-    fn is_held_by(value: &str) -> Document {
-        all([eq(path(format::VALUE), literal(value)), has_sound_expiry()])
-    }
-
     /// A condition: the caller has the exclusive lease already. A call for a share does not take an exclusive lease for
     /// its own, although both may have one value that their user chose.
     fn has_lease(&self) -> Bson {
         match self.request.permits.is_exclusive() {
-            true => SlowAcquire::is_held_by(&self.request.value).into(),
+            true => is_held_by(&self.request.value).into(),
             false => false.into(),
         }
     }
 
     /// A condition: the call whose entry this one inherits has the exclusive lease. It is free for this call alone.
     fn inherits_lease(&self) -> Option<Document> {
-        self.predecessor.as_deref().map(SlowAcquire::is_held_by)
+        self.predecessor.as_deref().map(is_held_by)
     }
 
     /// This call's entry, where `old` is the one that it has.
@@ -269,6 +264,11 @@ impl SlowAcquire {
             format::QUEUE: queue::left(rest),
         }
     }
+}
+
+/// A condition: this value has the exclusive lease, and the expiry is not corrupt.
+fn is_held_by(value: &str) -> Document {
+    all([eq(path(format::VALUE), literal(value)), has_sound_expiry()])
 }
 
 /// A condition: the place of an element is not -1, which stands for none.

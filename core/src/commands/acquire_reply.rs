@@ -84,13 +84,6 @@ fn own_part(of: Variable) -> Document {
 /// The caller's own grant: its id, and its part of a lease in shared use.
 pub(super) type Own = (GrantId, Option<GrantedShare>);
 
-/// The grant of the exclusive lease, if this call has it.
-fn own_lease(snapshot: &LeaseSnapshot, request: &AcquireRequest) -> Option<Own> {
-    let is_held = snapshot.info.value.as_ref() == Some(&request.value);
-    let is_sound = !matches!(snapshot.info.state, LeaseState::Damaged { .. });
-    Some((snapshot.grant_id.clone().filter(|_| is_held && is_sound)?, None))
-}
-
 /// The grant of this record. Its permits may be those of an earlier call with the same value.
 fn own_share(record: &Document, request: &AcquireRequest) -> Option<Own> {
     let number = |field| u32::try_from(record.get_i64(field).ok()?).ok();
@@ -124,9 +117,12 @@ pub(super) fn read(reply: &Document, request: &AcquireRequest) -> Result<Found, 
     if let Some((in_use, limit)) = number(IN_USE).zip(number(LIMIT)) {
         snapshot.info.count_permits([(snapshot::small(in_use), snapshot::small(limit))]);
     }
-    let own = match request.permits.is_exclusive() {
-        true => own_lease(&snapshot, request),
-        false => shared.and_then(|it| own_share(it.get_document(OWN).ok()?, request)),
+    let own = if request.permits.is_exclusive() {
+        let is_own = snapshot.info.value.as_ref() == Some(&request.value)
+            && !matches!(snapshot.info.state, LeaseState::Damaged { .. });
+        snapshot.grant_id.clone().filter(|_| is_own).map(|id| (id, None))
+    } else {
+        shared.and_then(|it| own_share(it.get_document(OWN).ok()?, request))
     };
     Ok(Found {
         snapshot,

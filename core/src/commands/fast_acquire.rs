@@ -1,12 +1,10 @@
 //! Fast-path upsert, single or batched.
 //!
-//! It grants a lease that has no holder and no queue, and otherwise changes nothing: it joins no queue and prolongs
-//! nothing. A queue whose waiters have all died is left to the slow acquire in `acquire`. The slow form is three times
-//! as long, and most leases are free when they are acquired.
+//! It grants a lease that has no holder and no queue, and otherwise changes nothing. A queue whose waiters have all died
+//! is left to the slow acquire, which is three times as long; most leases are free when they are acquired.
 //!
 //! Under churn the command is told that the document does not exist, and does not look it up: it inserts the document,
-//! or is refused because the name is taken. A look-up would walk over all deleted index entries up to the next live
-//! one.
+//! or is refused because the name is taken. A look-up would walk over all deleted index entries up to the next one.
 //!
 //! Only for a call whose value is new, and only for attempts before its first slow acquire: a grant found under that
 //! value belongs to another attempt, and is never accepted here.
@@ -21,8 +19,7 @@ use super::*;
 use crate::info::LeaseState;
 use crate::rules::guesses::FastForm;
 
-/// One attempt of a call, by the fast path. Its effect is `spec::fast_acquire`, or `spec::insert` for the form
-/// that inserts.
+/// One attempt of a call. Its effect is `spec::fast_acquire`, or `spec::insert` for the form that inserts.
 #[derive(Clone, Debug)]
 pub struct FastAcquire {
     /// The request of its call.
@@ -73,14 +70,13 @@ impl FastAcquire {
             FastForm::LookUp => merge("$$ROOT", changes),
             // An insert's filter does not set the name.
             FastForm::Insert => {
-                let name = doc! { format::NAME: literal(&self.request.name) };
+                let name = doc! { format::NAME: literal(&request.name) };
                 doc! { "$mergeObjects": ["$$ROOT", name, changes] }
             }
         }
     }
 
-    /// Tells this attempt's reply from the document that was read after it. `token` is the token of the grant, if there
-    /// is one.
+    /// Tells this attempt's reply from the document that was read after it, and the token that a grant has.
     pub(super) fn read(
         &self,
         found: LeaseSnapshot,
@@ -92,22 +88,22 @@ impl FastAcquire {
         info.name.clone_from(&self.request.name);
         let is_of_this_value = info.value.as_deref() == Some(&self.request.value);
         let own = grant_id.filter(|id| is_of_this_value && self.is_own(id));
-        let is_own = own.is_some();
-        match (&info.state, own) {
-            (LeaseState::Held | LeaseState::Free, Some(grant_id)) => {
+        let is_damaged = matches!(info.state, LeaseState::Damaged { .. });
+        // A call that waits has to join the queue, and only the slow acquire does that.
+        let is_refused =
+            info.state == LeaseState::Held && !is_of_this_value && self.request.joins.is_none();
+        match own {
+            Some(grant_id) if !is_damaged => {
                 // An earlier sending may have granted: validity counts from the first one. The document also says when
                 // it was sent, and another program may have changed that.
                 let is_this = grant_id == self.grant_id();
                 let sent = self.first_sent.filter(|_| !is_this).unwrap_or(sent);
                 AcquireReply::Granted(Granted { sent, grant_id, token, info, share: None })
             }
-            // A call that waits has to join the queue, and only the slow acquire does that.
-            (LeaseState::Held, None) if !is_of_this_value && self.request.joins.is_none() => {
+            None if is_refused => {
                 AcquireReply::Refused(Refused { sent, info, ahead: None, at: token, server_ms })
             }
-            (LeaseState::Held | LeaseState::Free | LeaseState::Damaged { .. }, _) => {
-                AcquireReply::UseSlowForm { maybe_granted: is_own }
-            }
+            own => AcquireReply::UseSlowForm { maybe_granted: own.is_some() },
         }
     }
 }
@@ -136,8 +132,8 @@ impl Command for FastAcquire {
     }
 }
 
-/// Attempts of many calls in one command. The effect of each is `spec::fast_acquire`. [`who_was_granted`]
-/// tells the outcome of each, as `spec::fast_reply` does.
+/// Attempts of many calls in one command. The effect of each is `spec::fast_acquire`. [`who_was_granted`] tells the
+/// outcome of each, as `spec::fast_reply` does.
 #[derive(Clone, Debug)]
 pub struct FastAcquireMany {
     /// The attempts, in the order of the statements.
@@ -197,8 +193,8 @@ pub fn who_was_granted(
     taken: &FastAcquired,
     found: Vec<LeaseSnapshot>,
 ) -> Vec<AcquireReply> {
-    let found: HashMap<_, _> =
-        found.into_iter().map(|seen| (seen.info.name.clone(), seen)).collect();
+    let by_name = found.into_iter().map(|seen| (seen.info.name.clone(), seen));
+    let found: HashMap<_, _> = by_name.collect();
     let reply = |(place, take): (usize, &FastAcquire)| match found.get(&take.request.name) {
         Some(seen) => take.read(seen.clone(), taken.sent, Some(taken.at)),
         // Refused, or granted and gone: the call has to find out by itself.

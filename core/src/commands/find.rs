@@ -127,7 +127,13 @@ impl Command for Page {
         }
         let mut filter = doc! { format::NAME: name };
         if let Some(owner) = &self.owner {
-            filter.insert("$or", vec![is_held_by(owner), is_shared_by(owner)]);
+            // A grant that another program left in the document does not describe the current holder.
+            let is_current = eq(grant_path(grant::VALUE), path(format::VALUE));
+            let is_held = doc! { grant_field(grant::OWNER): owner, "$expr": is_current };
+            // One that has expired may be among the holders.
+            let of_holders = format!("{}.{}", format::HOLDERS, holder::OWNER);
+            let is_shared = doc! { format::VALUE: format::SHARED_VALUE, of_holders: owner };
+            filter.insert("$or", vec![is_held, is_shared]);
         }
         let projection = snapshot::projection_with_holders();
         let mut command = find(collection, filter, projection, self.limit);
@@ -138,19 +144,6 @@ impl Command for Page {
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
         Ok(documents(reply)?.map(snapshot::read_with_holders).collect())
     }
-}
-
-/// A filter: this owner has the whole lease.
-fn is_held_by(owner: &str) -> Document {
-    // A grant that another program left in the document does not describe the current holder.
-    let is_current = eq(grant_path(grant::VALUE), path(format::VALUE));
-    doc! { grant_field(grant::OWNER): owner, "$expr": is_current }
-}
-
-/// A filter: this owner is among the holders of a lease in shared use. One that has expired may be among them.
-fn is_shared_by(owner: &str) -> Document {
-    let is_owner = format!("{}.{}", format::HOLDERS, holder::OWNER);
-    doc! { format::VALUE: format::SHARED_VALUE, is_owner: owner }
 }
 
 /// Reads the leases of these grants, with these holders alone.

@@ -50,9 +50,7 @@ impl Command for Heartbeat {
         }
         for (name, entries) in several {
             let values = values(&entries);
-            let mut filter = doc! { format::NAME: name, "$expr": has_sound_expiry() };
-            filter.extend(queue::has_element_of(doc! { "$all": &values }));
-            statements.push(beat(filter, &values));
+            statements.push(beat(waiting(name, doc! { "$all": &values }), &values));
         }
         update_each(collection, statements)
     }
@@ -117,8 +115,13 @@ fn values(entries: &[&QueueEntry]) -> Vec<Bson> {
 
 fn in_queue(entries: &[&QueueEntry]) -> Document {
     let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-    // The entries of a damaged document do not count: an attempt reports what is wrong.
-    let mut filter = doc! { format::NAME: { "$in": names }, "$expr": has_sound_expiry() };
-    filter.extend(queue::has_element_of(doc! { "$in": values(entries) }));
+    waiting(doc! { "$in": names }, doc! { "$in": values(entries) })
+}
+
+/// A filter for these names, with a queue in which these values are. The entries of a damaged document do not count: an
+/// attempt reports what is wrong.
+fn waiting(names: impl Into<Bson>, values: Document) -> Document {
+    let mut filter = doc! { format::NAME: names.into(), "$expr": has_sound_expiry() };
+    filter.extend(queue::has_element_of(values));
     filter
 }

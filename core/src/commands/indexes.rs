@@ -206,11 +206,10 @@ impl Command for FindOtherFormat {
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let fields = format::OF_ANOTHER_FORMAT;
-        let has = |field| doc! { field: { "$exists": true } };
         let shown = fields.map(|field| (field.to_owned(), Bson::Int32(1)));
         doc! {
             "find": collection,
-            "filter": { "$or": fields.map(has).to_vec() },
+            "filter": any(fields.map(|field| doc! { field: { "$exists": true } })),
             "projection": Document::from_iter(shown),
             "limit": 1,
             "singleBatch": true,

@@ -1,5 +1,6 @@
 //! Probes whether the server supports the commands that leases need.
 
+use super::variables::bind;
 use super::*;
 
 /// The wire version of MongoDB 4.4, the first whose `findAndModify` takes a hint and a projection with expressions.
@@ -32,9 +33,9 @@ impl Command for Hello {
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Topology, DecodeError> {
         let wire_version = reply.get_i32("maxWireVersion").unwrap_or(0);
         if wire_version < WIRE_VERSION_MIN {
-            return Err(DecodeError::Unsupported(format!(
-                "the server is older than MongoDB 4.4 (wire version {wire_version})"
-            )));
+            let text =
+                format!("the server is older than MongoDB 4.4 (wire version {wire_version})");
+            return Err(DecodeError::Unsupported(text));
         }
         let is_router = matches!(reply.get_str("msg"), Ok("isdbgrid"));
         let has_oplog = is_router || reply.contains_key("setName");
@@ -58,21 +59,21 @@ impl Command for DryRun {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let expiry = cond(is_date(format::EXPIRES_AT), "$$until", "$$NOW");
-        let granted = doc! { format::EXPIRES_AT: expiry, format::NAME: literal("$") };
-        let merged = merge("$$ROOT", granted);
-        let choice = doc! { "$let": { "vars": { "until": now_plus(1_000_i64) }, "in": merged } };
+        let choice = bind("until", now_plus(1_000_i64), |until| {
+            let expiry = cond(is_date(format::EXPIRES_AT), until, "$$NOW");
+            let granted = doc! { format::EXPIRES_AT: expiry, format::NAME: literal("$") };
+            merge("$$ROOT", granted)
+        });
         let query = doc! { format::NAME: { "$in": NO_ELEMENT } };
         let update = vec![doc! { "$replaceWith": choice }];
         find_and_modify(collection, query, update, snapshot::projection())
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<(), DecodeError> {
+        let text = "the server returned a document for a query that matches none";
         match reply.get("value") {
             None | Some(Bson::Null) => Ok(()),
-            Some(_) => Err(DecodeError::Unsupported(
-                "the server returned a document for a query that matches none".to_owned(),
-            )),
+            Some(_) => Err(DecodeError::Unsupported(text.to_owned())),
         }
     }
 }

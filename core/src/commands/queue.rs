@@ -66,12 +66,6 @@ pub(super) fn is_empty() -> Document {
     is_in(doc! { "$ifNull": [path(format::QUEUE), []] }, vec![NO_ELEMENT])
 }
 
-/// A filter: the queue has no element, live or dead.
-pub(super) fn without_queue(mut filter: Document) -> Document {
-    filter.insert(format!("{}.0", format::QUEUE), doc! { "$exists": false });
-    filter
-}
-
 /// A filter: the queue is a list, and has an element whose value fits this condition.
 pub(super) fn has_element_of(value: impl Into<Bson>) -> Document {
     let waits = format!("{}.{}", format::QUEUE, entry::VALUE);

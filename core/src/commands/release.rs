@@ -1,6 +1,6 @@
 //! Release: deletes documents or leaves tombstones, ends grants and admits waiters, or postpones the end.
 
-use super::admission::{self, Room, is_of, is_unexpired, waits};
+use super::admission::{Admitted, Room, is_of, is_unexpired, waits};
 use super::reply::{
     Ended, RefusedStatements, decode_counted, decode_update, no_write_error, refused_statements,
 };
@@ -127,38 +127,31 @@ impl Command for End {
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Ended, DecodeError> {
-        match refused_statements(reply, self.targets.len())? {
-            None => decode_counted(reply),
-            // This answers for the other statements too: sending them again would change nothing.
-            Some((_, source)) => {
-                let maybe_applied = self.targets.len() > 1;
-                Err(DecodeError::Write { source, outcome: Outcome { maybe_applied, ..REFUSED } })
-            }
-        }
+        let Some((_, source)) = refused_statements(reply, self.targets.len())? else {
+            return decode_counted(reply);
+        };
+        // This answers for the other statements too: sending them again would change nothing.
+        let outcome = Outcome { maybe_applied: self.targets.len() > 1, ..REFUSED };
+        Err(DecodeError::Write { source, outcome })
     }
 }
 
 impl End {
     fn filter(&self, target: &ReleaseTarget) -> Document {
-        let list = || {
-            let mut filter = ReleaseTarget::shared(doc! { "$elemMatch": target.in_list() });
-            // Without a date, the others of the list do not count, and the name is free.
-            filter.insert(format::EXPIRES_AT, doc! { "$type": "date" });
-            filter
-        };
-        let mut any = target.in_form(|| target.in_plain_fields(), list);
+        let mut list = ReleaseTarget::shared(doc! { "$elemMatch": target.in_list() });
+        // Without a date, the others of the list do not count, and the name is free.
+        list.insert(format::EXPIRES_AT, doc! { "$type": "date" });
+        let mut any = target.in_form(target.in_plain_fields(), list);
         if self.scope == EndScope::HeldOrQueued {
             any.push(queue::has_element_of(target.value.as_str()));
         }
         let mut filter = target.named(any);
         if self.scope == EndScope::BesideOthers {
-            let exists =
-                |list: &str, place: u8| doc! { format!("{list}.{place}"): { "$exists": true } };
-            let mut others = vec![exists(format::QUEUE, 0)];
+            let exists = doc! { "$exists": true };
+            let mut others = vec![doc! { format!("{}.0", format::QUEUE): &exists }];
             if target.form != Form::Plain {
-                let mut shared = exists(format::HOLDERS, 1);
-                shared.insert(format::VALUE, format::SHARED_VALUE);
-                others.push(shared);
+                let second = format!("{}.1", format::HOLDERS);
+                others.push(doc! { second: exists, format::VALUE: format::SHARED_VALUE });
             }
             filter.insert("$and", vec![doc! { "$or": others }]);
         }
@@ -179,9 +172,8 @@ fn ended(target: &ReleaseTarget, nobody: &str) -> Document {
                         all([queue::is_entry(each), waits(each, kept), is_other])
                     });
                     let room = Room { asker: None, kept, open };
-                    let admitted =
-                        room.of_line(line, |of| room.changes(of, kept, freed(nobody, of.rest)));
-                    cond(open, admitted, closed(target, elements))
+                    let changes = |of: Admitted| room.changes(of, kept, freed(nobody, of.rest));
+                    cond(open, room.of_line(line, changes), closed(target, elements))
                 })
             })
         })
@@ -243,10 +235,9 @@ impl Command for EndLater {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let acquired_at = grant_path(grant::ACQUIRED_AT);
-        let until = doc! { "$add": [acquired_at, millis_up(self.hold_at_least)] };
-        // If the date is corrupt, the lease ends now. The expiry must never be missing: other programs would not find
-        // the lease free.
+        let hold_at_least = millis_up(self.hold_at_least);
+        let until = doc! { "$add": [grant_path(grant::ACQUIRED_AT), hold_at_least] };
+        // Now if the date is corrupt. The expiry must never be missing: other programs would not find the lease free.
         let until = cond(is_date(&grant_field(grant::ACQUIRED_AT)), until, "$$NOW");
         // A value that no holder has, or a late renewal would revive the lease. The owner stays visible.
         let value = self.values.of_statement(0);

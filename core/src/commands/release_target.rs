@@ -70,13 +70,12 @@ impl GrantMatch {
 
     /// A filter on the text of an id. `None` where every id fits.
     fn filter(&self) -> Option<Bson> {
-        let bounds = self.bounds();
-        match bounds.as_slice() {
-            [] => None,
-            [("$eq", id)] => Some(id.into()),
-            _ => {
-                let bound = |(is, id): (&str, String)| (is.to_owned(), Bson::from(id));
-                Some(bounds.into_iter().map(bound).collect::<Document>().into())
+        let bound = |(is, id): (&str, String)| (is.to_owned(), Bson::from(id));
+        match self {
+            GrantMatch::Any => None,
+            GrantMatch::Grant(id) => Some(id.as_str().into()),
+            GrantMatch::Call { .. } => {
+                Some(self.bounds().into_iter().map(bound).collect::<Document>().into())
             }
         }
     }
@@ -129,25 +128,20 @@ impl ReleaseTarget {
 
     /// Selects the document where this target is the only holder and the queue has no entry, live or expired.
     pub(super) fn filter_alone(&self) -> Document {
-        let only = || {
-            let mut filter = ReleaseTarget::shared(doc! { "$size": 1 });
-            let in_first = |field| format!("{}.0.{field}", format::HOLDERS);
-            filter.extend(self.shown_in(&in_first(holder::VALUE), in_first(holder::ID)));
-            filter
-        };
-        queue::without_queue(self.named(self.in_form(|| self.in_plain_fields(), only)))
+        let in_first = |field| format!("{}.0.{field}", format::HOLDERS);
+        let mut only = ReleaseTarget::shared(doc! { "$size": 1 });
+        only.extend(self.shown_in(&in_first(holder::VALUE), in_first(holder::ID)));
+        let mut filter = self.named(self.in_form(self.in_plain_fields(), only));
+        filter.insert(format!("{}.0", format::QUEUE), doc! { "$exists": false });
+        filter
     }
 
-    /// The conditions for the forms in which the document may show this target.
-    pub(super) fn in_form(
-        &self,
-        plain: impl FnOnce() -> Document,
-        list: impl FnOnce() -> Document,
-    ) -> Vec<Document> {
+    /// The filters for the forms in which the document may show this target.
+    pub(super) fn in_form(&self, plain: Document, list: Document) -> Vec<Document> {
         match self.form {
-            Form::Plain => vec![plain()],
-            Form::List => vec![list()],
-            Form::Either => vec![plain(), list()],
+            Form::Plain => vec![plain],
+            Form::List => vec![list],
+            Form::Either => vec![plain, list],
         }
     }
 

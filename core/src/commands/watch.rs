@@ -96,8 +96,8 @@ pub fn decode(event: &Document) -> Option<StreamEvent> {
     let is_shared = |document: &Document| {
         document.get_str(format::VALUE).is_ok_and(|value| value == format::SHARED_VALUE)
     };
-    let promoted = || fields.get_str(format::PROMOTED).ok()?.rsplit_once('@');
-    let recheck = promoted().filter(|(_, sent)| sent.starts_with(queue::RECHECK));
+    let promoted = fields.get_str(format::PROMOTED).ok().and_then(|it| it.rsplit_once('@'));
+    let recheck = promoted.filter(|(_, sent)| sent.starts_with(queue::RECHECK));
     let recheck = recheck.map(|(id, _)| GrantId::from(id).call());
     // An update shows the field that it has changed. A replacement shows both, and one of them may be an old one.
     let is_of_shared_use = replacement.map_or(fields.contains_key(format::ADMITTED), is_shared);
@@ -107,17 +107,14 @@ pub fn decode(event: &Document) -> Option<StreamEvent> {
     if let Some(call_id) = recheck {
         return Some(StreamEvent::Recheck { call_id });
     }
-    let (grant_id, sent) = promoted().filter(|_| !is_of_shared_use)?;
+    let (grant_id, sent) = promoted.filter(|_| !is_of_shared_use)?;
     let grant_id = GrantId::from(grant_id);
     if replacement.is_some_and(|document| !is_holder(document, &grant_id)) {
         return None;
     }
-    Some(StreamEvent::Promoted(Promotion {
-        grant_id,
-        sent: Instant::from_micros(sent.parse().ok()?),
-        token,
-        expires_at: snapshot::date(fields, format::EXPIRES_AT),
-    }))
+    let sent = Instant::from_micros(sent.parse().ok()?);
+    let expires_at = snapshot::date(fields, format::EXPIRES_AT);
+    Some(StreamEvent::Promoted(Promotion { grant_id, sent, token, expires_at }))
 }
 
 /// The waiters that a write admitted. In a replacement, those that still hold.
@@ -131,19 +128,15 @@ fn admissions(
         let id = |element| Bson::as_document(element)?.get_str(holder::ID).ok();
         holders.filter_map(id).collect::<HashSet<_>>()
     });
-    let still_holds = |id: &str| holders.as_ref().is_none_or(|holders| holders.contains(id));
     let admission = |text: &str| {
         let (rest, until) = text.rsplit_once('@')?;
         let (id, sent) = rest.rsplit_once('@')?;
-        Some(Promotion {
-            grant_id: GrantId::from(id),
-            sent: Instant::from_micros(sent.parse().ok()?),
-            token,
-            expires_at: chrono::DateTime::from_timestamp_millis(until.parse().ok()?),
-        })
+        let sent = Instant::from_micros(sent.parse().ok()?);
+        let expires_at = chrono::DateTime::from_timestamp_millis(until.parse().ok()?);
+        let still_holds = holders.as_ref().is_none_or(|holders| holders.contains(id));
+        still_holds.then(|| Promotion { grant_id: id.into(), sent, token, expires_at })
     };
-    let texts = fields.get_str(format::ADMITTED).ok()?.split(' ');
-    Some(texts.filter_map(admission).filter(|it| still_holds(it.grant_id.as_str())).collect())
+    Some(fields.get_str(format::ADMITTED).ok()?.split(' ').filter_map(admission).collect())
 }
 
 fn is_holder(document: &Document, grant_id: &GrantId) -> bool {
