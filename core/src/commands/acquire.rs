@@ -6,7 +6,6 @@ use super::admission::{LENGTH_MAX, Room, is_of, is_unexpired, waits};
 use super::snapshot::LeaseSnapshot;
 use super::variables::{Variable, bind, filter, map};
 use super::*;
-use crate::rules::timing::Timing;
 
 pub use super::acquire_parts::{
     AcquireReply, AcquireRequest, Granted, GrantedShare, QueueOptions, Refused,

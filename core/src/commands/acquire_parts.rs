@@ -3,10 +3,6 @@
 use chrono::{DateTime, Utc};
 
 use super::*;
-use crate::info::LeaseInfo;
-use crate::rules::ids::CallId;
-use crate::rules::permits::Permits;
-use crate::rules::timing::Timing;
 
 /// The request of one acquire call, the same for all of its attempts.
 #[derive(Clone, Debug)]

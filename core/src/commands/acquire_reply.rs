@@ -5,9 +5,6 @@ use super::admission::{elements, is_of, is_shared};
 use super::snapshot::{self, LeaseSnapshot};
 use super::variables::{Variable, bind, filter};
 use super::*;
-use crate::info::LeaseState;
-use crate::rules::permits::Permits;
-use crate::rules::time::from_millis;
 
 /// The fields of the reply: the caller's own record in shared use, the time until the first holder's expiry, the
 /// permits in use, and the smallest limit. They count every holder in the document, also those that have just expired.
@@ -21,16 +18,15 @@ pub(super) const AHEAD: &str = "ahead";
 /// Whether the queue has an element, live or dead.
 pub(super) const HAS_QUEUE: &str = "hasQueue";
 
-/// The fields of that record in the reply.
-const OWN_FIELDS: [&str; 4] = [holder::ID, holder::EXPIRES_AT, holder::PERMITS, holder::LIMIT];
-
 /// A call for the exclusive lease finds its grant in the plain fields, and needs to know of a lease in shared use only
 /// that it is. A call for a share needs its own record.
 pub(super) fn projection(request: &AcquireRequest) -> Document {
-    match request.permits.is_exclusive() {
-        true => snapshot::projection(),
-        false => with_shared(bind("elements", elements(), |list| of_lease(list, &request.value))),
+    let projection = snapshot::projection();
+    if request.permits.is_exclusive() {
+        return projection;
     }
+    let shared = bind("elements", elements(), |elements| of_lease(elements, &request.value));
+    with(projection, SHARED, shared)
 }
 
 /// The same for a first attempt with this id, whose reply most often is a grant.
@@ -39,7 +35,7 @@ pub(super) fn projection(request: &AcquireRequest) -> Document {
 /// corrupt, and the call needs to know no more of the others than whether there are any. A check of all others would
 /// cost the server much time.
 pub(super) fn fast_projection(value: &str, id: &str) -> Document {
-    with_shared(bind("elements", elements(), |elements| {
+    let shared = bind("elements", elements(), |elements| {
         bind("last", doc! { "$arrayElemAt": [elements, -1] }, |last| {
             let is_this = eq(last.field(holder::ID), literal(id));
             let is_new = eq(last.field(holder::ACQUIRED_AT), "$$NOW");
@@ -52,13 +48,8 @@ pub(super) fn fast_projection(value: &str, id: &str) -> Document {
             };
             cond(all([is_this, is_new]), granted, of_lease(elements, value))
         })
-    }))
-}
-
-fn with_shared(shared: Document) -> Document {
-    let mut fields = snapshot::projection();
-    fields.insert(SHARED, shared);
-    fields
+    });
+    with(snapshot::projection(), SHARED, shared)
 }
 
 /// The part of a reply that tells of these holders, if the lease is in shared use.
@@ -78,7 +69,7 @@ fn of_lease(elements: Variable, value: &str) -> Document {
 }
 
 fn own_part(of: Variable) -> Document {
-    of.fields(OWN_FIELDS)
+    of.fields([holder::ID, holder::EXPIRES_AT, holder::PERMITS, holder::LIMIT])
 }
 
 /// The caller's own grant: its id, and its part of a lease in shared use.

@@ -5,7 +5,6 @@
 
 use super::variables::{Variable, bind, filter, map, reduce};
 use super::*;
-use crate::rules::permits::LIMIT_MAX;
 
 /// More than a queue may have.
 pub(super) const LENGTH_MAX: i32 = 10_000;
@@ -149,20 +148,10 @@ impl Room<'_> {
     /// The holders that the admitted entries become.
     fn holders(self, of: Admitted) -> Document {
         map(of.admitted, |each| {
-            doc! {
-                holder::VALUE: each.field(entry::VALUE),
-                holder::ID: each.field(entry::ID),
-                holder::SENT_MICROS: each.field(entry::SENT_MICROS),
-                holder::OWNER: each.field(entry::OWNER),
-                holder::ACQUIRED_AT: "$$NOW",
-                holder::EXPIRES_AT: self.until(each),
-                holder::TTL_MS: each.field(entry::TTL_MS),
-                holder::MAX_CLOCK_SKEW_MS: each.field(entry::MAX_CLOCK_SKEW_MS),
-                holder::METADATA: each.field(entry::METADATA),
-                holder::PERMITS: each.field(entry::PERMITS),
-                holder::LIMIT: each.field(entry::LIMIT),
-                holder::WRITES: 1_i64,
-            }
+            let mut holder = granted(each, Some(self.until(each)));
+            holder.extend(each.fields([entry::PERMITS, entry::LIMIT]));
+            holder.insert(holder::WRITES, 1_i64);
+            holder
         })
     }
 
@@ -190,20 +179,12 @@ impl Room<'_> {
             // The answer tells the caller.
             Some(value) => cond(is_of(first, value), "$$REMOVE", told),
         };
+        let mut grant = granted(first, None);
+        grant.insert(grant::WRITES, one_more_write());
         let has_no_field = eq(doc! { "$type": path(format::HOLDERS) }, "missing");
         doc! {
             format::VALUE: first.field(entry::VALUE),
-            format::GRANT: {
-                grant::VALUE: first.field(entry::VALUE),
-                grant::ID: first.field(entry::ID),
-                grant::SENT_MICROS: first.field(entry::SENT_MICROS),
-                grant::OWNER: first.field(entry::OWNER),
-                grant::ACQUIRED_AT: "$$NOW",
-                grant::TTL_MS: first.field(entry::TTL_MS),
-                grant::MAX_CLOCK_SKEW_MS: first.field(entry::MAX_CLOCK_SKEW_MS),
-                grant::METADATA: first.field(entry::METADATA),
-                grant::WRITES: one_more_write(),
-            },
+            format::GRANT: grant,
             format::EXPIRES_AT: self.until(first),
             format::PROMOTED: told,
             format::QUEUE: queue::left(of.rest),
@@ -243,6 +224,15 @@ impl Room<'_> {
             doc! { "$concat": [value, gap, this.field(entry::ID), "@", sent, "@", until] }
         })
     }
+}
+
+/// The fields that a grant has from its entry, under the same names; with an expiry, those of a holder.
+fn granted(each: Variable, until: Option<Document>) -> Document {
+    let mut grant = each.fields([entry::VALUE, entry::ID, entry::SENT_MICROS, entry::OWNER]);
+    grant.insert(grant::ACQUIRED_AT, "$$NOW");
+    grant.extend(until.map(|until| (holder::EXPIRES_AT.to_owned(), until.into())));
+    grant.extend(each.fields([entry::TTL_MS, entry::MAX_CLOCK_SKEW_MS, entry::METADATA]));
+    grant
 }
 
 /// `promoted` after a release: it tells the first waiter where nobody is admitted and the lease ends earlier.

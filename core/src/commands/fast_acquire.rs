@@ -9,14 +9,11 @@
 //! Only for a call whose value is new, and only for attempts before its first slow acquire: a grant found under that
 //! value belongs to another attempt, and is never accepted here.
 
-use std::collections::{HashMap, HashSet};
-
 use super::acquire_parts::{
     AcquireReply, AcquireRequest, Granted, Refused, anew, document, upsert,
 };
 use super::snapshot::{self, LeaseSnapshot};
 use super::*;
-use crate::info::LeaseState;
 use crate::rules::guesses::FastForm;
 
 /// One attempt of a call. Its effect is `spec::fast_acquire`, or `spec::insert` for the form that inserts.

@@ -6,7 +6,6 @@ use super::admission::is_unexpired;
 use super::snapshot::LeaseSnapshot;
 use super::variables::{bind, filter};
 use super::*;
-use crate::info::LeaseState;
 
 /// The first attempt of a call under a limit above 1, whose value is new. Its effect is `spec::fast_admit`, and its
 /// reply that of `spec::fast_admit_reply`.

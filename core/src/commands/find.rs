@@ -1,7 +1,5 @@
 //! Reads leases: one, several, or a page of many; and the holders of those in shared use.
 
-use std::collections::BTreeSet;
-
 use super::renew::GrantKey;
 use super::snapshot::{self, LeaseSnapshot};
 use super::variables::{filter, map};
@@ -33,8 +31,7 @@ impl Command for FindLeases {
         };
         let mut command = find(collection, filter, snapshot::projection(), self.names.len());
         if let Some(after) = self.after {
-            let read_concern = doc! { "level": "majority", "afterClusterTime": Bson::from(after) };
-            command.insert("readConcern", read_concern);
+            command.insert("readConcern", with(majority_read(), "afterClusterTime", after));
         }
         command
     }
@@ -136,9 +133,7 @@ impl Command for Page {
             filter.insert("$or", vec![is_held, is_shared]);
         }
         let projection = snapshot::projection_with_holders();
-        let mut command = find(collection, filter, projection, self.limit);
-        command.insert("sort", doc! { format::NAME: 1 });
-        command
+        with(find(collection, filter, projection, self.limit), "sort", doc! { format::NAME: 1 })
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
@@ -189,11 +184,10 @@ impl Command for FindHolders {
             doc! { "$setIsSubset": [[each.field(holder::ID)], literal(ids)] }
         });
         let fields = [holder::VALUE, holder::ID, holder::SENT_MICROS];
-        let mut projection = snapshot::projection_without_queue();
-        projection.insert(format::HOLDERS, map(own, |each| each.fields(fields)));
+        let own = map(own, |each| each.fields(fields));
+        let projection = with(snapshot::projection_without_queue(), format::HOLDERS, own);
         let names: BTreeSet<&str> = self.grants.iter().map(GrantKey::name).collect();
-        let names: Vec<&str> = names.into_iter().collect();
-        let limit = names.len();
+        let (limit, names) = (names.len(), Bson::from_iter(names));
         find(collection, doc! { format::NAME: { "$in": names } }, projection, limit)
     }
 

@@ -1,7 +1,5 @@
 //! Heartbeats for many waiters of one manager, and the read that finds lost entries.
 
-use std::collections::BTreeMap;
-
 use super::find::{documents, find};
 use super::reply::{Renewed, decode_update};
 use super::*;

@@ -36,14 +36,18 @@ pub mod watch;
 
 pub use command::{Command, DecodeError, InMemory, StatementError};
 
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
 use crate::format::{self, entry, grant, holder};
-use crate::rules::ids::GrantId;
+use crate::info::{LeaseInfo, LeaseState};
+use crate::rules::ids::{CallId, GrantId};
+use crate::rules::permits::{LIMIT_MAX, Permits};
 use crate::rules::slots::Lane;
-use crate::rules::time::{Instant, millis_up};
+use crate::rules::time::{Instant, from_millis, millis_up};
+use crate::rules::timing::Timing;
 
 /// A list without elements, as an expression or a field.
 const NO_ELEMENT: Bson = Bson::Array(Vec::new());
@@ -91,6 +95,12 @@ fn max(one: impl Into<Bson>, other: impl Into<Bson>) -> Document {
 /// A document with these fields in place of its own.
 fn merge(document: impl Into<Bson>, changes: impl Into<Bson>) -> Document {
     doc! { "$mergeObjects": [document.into(), changes.into()] }
+}
+
+/// The document with one field more.
+fn with(mut document: Document, field: impl Into<String>, value: impl Into<Bson>) -> Document {
+    document.insert(field, value);
+    document
 }
 
 /// The write concern: acknowledged by a majority, and in the journal.

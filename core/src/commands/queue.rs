@@ -5,7 +5,6 @@
 
 use super::variables::{Variable, bind, filter, map};
 use super::*;
-use crate::rules::permits::LIMIT_MAX;
 
 /// The times of our own entries and holders stay below this many milliseconds. With more, sums of times could overflow,
 /// and the command would fail.

@@ -4,8 +4,6 @@ use super::admission::is_of;
 use super::snapshot::LeaseSnapshot;
 use super::variables::Variable;
 use super::*;
-use crate::rules::ids::CallId;
-use crate::rules::permits::Permits;
 
 /// Which grant to end: one name, one value, and which of its grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,8 +115,7 @@ impl ReleaseTarget {
             1 => filter.extend(any.remove(0)),
             _ => filter.extend(doc! { "$or": any }),
         }
-        filter.insert("$expr", has_sound_expiry());
-        filter
+        with(filter, "$expr", has_sound_expiry())
     }
 
     /// Selects the document where this target has the exclusive lease.
@@ -131,9 +128,8 @@ impl ReleaseTarget {
         let in_first = |field| format!("{}.0.{field}", format::HOLDERS);
         let mut only = ReleaseTarget::shared(doc! { "$size": 1 });
         only.extend(self.shown_in(&in_first(holder::VALUE), in_first(holder::ID)));
-        let mut filter = self.named(self.in_form(self.in_plain_fields(), only));
-        filter.insert(format!("{}.0", format::QUEUE), doc! { "$exists": false });
-        filter
+        let filter = self.named(self.in_form(self.in_plain_fields(), only));
+        with(filter, format!("{}.0", format::QUEUE), doc! { "$exists": false })
     }
 
     /// The filters for the forms in which the document may show this target.

@@ -1,11 +1,9 @@
 //! Commands of the holder of an exclusive lease: renew, resume, guard, and the token of a server without an oplog.
 
-use std::collections::BTreeMap;
-
 use super::reply::{Renewed, decode_update};
 use super::snapshot::{self, LeaseSnapshot};
 use super::*;
-use crate::rules::timing::{TTL_MAX, TTL_MIN, Timing};
+use crate::rules::timing::{TTL_MAX, TTL_MIN};
 
 /// The identity of one grant. In one piece of memory, because a process may hold many.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,9 +59,7 @@ impl GrantKey {
 
     /// The same where the expiry is a date. A corrupt document is not repaired.
     fn filter_with_date(&self) -> Document {
-        let mut filter = self.filter();
-        filter.insert(format::EXPIRES_AT, doc! { "$type": "date" });
-        filter
+        with(self.filter(), format::EXPIRES_AT, doc! { "$type": "date" })
     }
 }
 
@@ -222,8 +218,8 @@ pub struct Guard {
 impl Guard {
     /// Builds the command document.
     pub fn build(&self, collection: &str, sent: Instant) -> Document {
-        let mut guarded = prolonged(millis_up(self.lasts), sent);
-        guarded.insert(grant_field(grant::WRITES), one_more_write());
+        let prolonged = prolonged(millis_up(self.lasts), sent);
+        let guarded = with(prolonged, grant_field(grant::WRITES), one_more_write());
         let statement = statement(self.key.filter_with_date(), set(guarded));
         doc! { "update": collection, "updates": [statement] }
     }

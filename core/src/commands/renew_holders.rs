@@ -1,7 +1,5 @@
 //! Renew in shared use: prolongs the grants of one process.
 
-use std::collections::BTreeMap;
-
 use super::renew::RenewalTarget;
 use super::reply::{Renewed, decode_update};
 use super::variables::map;

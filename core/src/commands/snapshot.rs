@@ -3,8 +3,7 @@
 use chrono::Utc;
 
 use super::*;
-use crate::info::{LeaseHolder, LeaseInfo, LeaseState};
-use crate::rules::time::from_millis;
+use crate::info::LeaseHolder;
 
 /// The server's time of the command.
 const NOW: &str = "now";
@@ -27,9 +26,7 @@ pub struct LeaseSnapshot {
 
 /// The projection that [`read`] decodes.
 pub fn projection() -> Document {
-    let mut projection = projection_without_queue();
-    projection.insert(WAITING, doc! { "$size": queue::entries() });
-    projection
+    with(projection_without_queue(), WAITING, doc! { "$size": queue::entries() })
 }
 
 /// The same without the length of the queue.
@@ -86,9 +83,7 @@ pub fn read(document: &Document) -> LeaseSnapshot {
 
 /// The same, with the holders. Only readers for users ask for them: there may be a thousand.
 pub fn projection_with_holders() -> Document {
-    let mut projection = projection();
-    projection.insert(format::HOLDERS, 1);
-    projection
+    with(projection(), format::HOLDERS, 1)
 }
 
 /// Decodes a document that was projected by [`projection_with_holders`].

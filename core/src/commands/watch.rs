@@ -1,9 +1,7 @@
 //! Watch: the change stream that reports promotions, and rechecks of earlier ends, to one manager.
 
-use std::collections::HashSet;
-
 use super::*;
-use crate::rules::ids::{CallId, ManagerId};
+use crate::rules::ids::ManagerId;
 use crate::rules::tombstone::is_tombstone;
 
 /// An event of the stream.
