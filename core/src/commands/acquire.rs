@@ -1,8 +1,8 @@
 //! Slow acquire: an upsert whose pipeline admits the waiters and the caller, or adds the caller to the queue.
 
-use super::acquire_parts::{anew, upsert};
+use super::acquire_parts::upsert;
 use super::acquire_reply::{AHEAD, projection, read};
-use super::admission::{LENGTH_MAX, Room, is_of, is_unexpired, waits};
+use super::admission::{Beside, LENGTH_MAX, Room, is_of, is_unexpired, waits};
 use super::snapshot::LeaseSnapshot;
 use super::variables::{Variable, bind, filter, map};
 use super::*;
@@ -169,7 +169,7 @@ impl SlowAcquire {
         free.extend(self.inherits_lease());
         let open = all([not(mine), any(free)]);
         bind("open", open, |open| {
-            let room = Room { asker: Some(&self.request.value), kept, open };
+            let room = Room { asker: Some(&self.request), beside: Some(Beside { kept, open }) };
             room.of_line(self.line(before), |of| {
                 let refreshed = match self.request.permits.is_exclusive() {
                     true => kept.into(),
@@ -244,22 +244,30 @@ impl SlowAcquire {
     ///
     /// It counts from the caller's newest heartbeat where `$$NOW` is older than that, because a promotion would.
     fn granted_again(&self, me: Variable, rest: Variable) -> Document {
+        let AcquireRequest { timing, value, owner, metadata, .. } = self.request.as_ref();
         let until = doc! { "$add": [me.field(entry::HEARTBEAT_AT), self.request.lasts_ms()] };
-        let granted_to_me = eq(grant_path(grant::VALUE), literal(&self.request.value));
-        let sent = me.field(entry::SENT_MICROS);
-        let anew = anew(&self.request, &self.grant_id(), sent.as_str());
-        // The id of the grant stays. The longest ttl counts, because the attempt that was granted first may rely on it.
-        let longest = |field, duration| max(grant_path(field), millis_up(duration));
-        let Timing { ttl, max_clock_skew, .. } = *self.request.timing;
-        let again = doc! {
-            grant::SENT_MICROS: sent,
-            grant::TTL_MS: longest(grant::TTL_MS, ttl),
-            grant::MAX_CLOCK_SKEW_MS: longest(grant::MAX_CLOCK_SKEW_MS, max_clock_skew),
-            grant::WRITES: one_more_write(),
+        let granted_to_me = eq(grant_path(grant::VALUE), literal(value));
+        let anew = doc! {
+            grant::VALUE: literal(value),
+            grant::ID: literal(self.grant_id().as_str()),
+            grant::OWNER: literal(&**owner),
+            grant::ACQUIRED_AT: "$$NOW",
+            grant::METADATA: literal(metadata.clone()),
         };
+        let grant = bind("grant", cond(granted_to_me, path(format::GRANT), anew), |grant| {
+            // The longest ttl counts, because the attempt that was granted first may rely on it.
+            let longest = |field, duration| max(grant.field(field), millis_up(duration));
+            let again = doc! {
+                grant::SENT_MICROS: me.field(entry::SENT_MICROS),
+                grant::TTL_MS: longest(grant::TTL_MS, timing.ttl),
+                grant::MAX_CLOCK_SKEW_MS: longest(grant::MAX_CLOCK_SKEW_MS, timing.max_clock_skew),
+                grant::WRITES: one_more_write(),
+            };
+            merge(grant, again)
+        });
         doc! {
             format::EXPIRES_AT: max(path(format::EXPIRES_AT), until),
-            format::GRANT: cond(granted_to_me, merge(path(format::GRANT), again), anew),
+            format::GRANT: grant,
             format::QUEUE: queue::left(rest),
         }
     }

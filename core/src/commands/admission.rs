@@ -3,6 +3,7 @@
 //! An element of `holders` that lacks a field, or has one of a foreign type, makes the list corrupt: nobody is admitted
 //! beside it. The list counts only while the document's value is that of shared use.
 
+use super::acquire_parts::AcquireRequest;
 use super::variables::{Variable, bind, filter, map, reduce};
 use super::*;
 
@@ -64,8 +65,16 @@ pub(super) fn waits(each: Variable, kept: Variable) -> Document {
 /// A write that admits as many waiters as fit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room<'a> {
-    /// The caller's value, where it asks to be admitted. It is alive, so it gets its whole ttl.
-    pub(super) asker: Option<&'a str>,
+    /// The caller, where it asks to be admitted. It is alive, so it gets its whole ttl.
+    pub(super) asker: Option<&'a AcquireRequest>,
+    /// Who stays, and whether anybody may be admitted. `None` where the lease was held by one, whose grant has ended:
+    /// without those parts, the server has less to parse.
+    pub(super) beside: Option<Beside>,
+}
+
+/// The holders beside whom waiters are admitted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beside {
     /// The holders in shared use that stay.
     pub(super) kept: Variable,
     /// Whether anybody may be admitted.
@@ -75,29 +84,28 @@ pub(super) struct Room<'a> {
 /// A line of which the first entries are admitted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admitted {
-    /// How many are admitted.
-    pub(super) count: Variable,
-    /// Those that are.
+    /// The holders that these become.
     pub(super) admitted: Variable,
     /// Those that wait.
     pub(super) rest: Variable,
 }
 
 impl Room<'_> {
-    /// An expression in the scope of how many entries of this line fit, from the first one on.
+    /// An expression in the scope of those entries of this line that fit, from the first one on.
     pub(super) fn of_line(
         self,
         line: impl Into<Bson>,
         inner: impl FnOnce(Admitted) -> Document,
     ) -> Document {
         bind("callers", line, |line| {
-            bind("count", self.fitting(line), |count| {
+            bind("fit", self.fitting(line), |fit| {
+                let count = fit.field("count");
                 // The server refuses to take no element of a list.
-                let is_any = doc! { "$gt": [count, 0] };
-                let first = cond(is_any, doc! { "$slice": [line, count] }, NO_ELEMENT);
+                let is_any = doc! { "$gt": [&count, 0] };
+                let first = cond(is_any, doc! { "$slice": [line, &count] }, NO_ELEMENT);
                 let rest = doc! { "$slice": [line, count, LENGTH_MAX] };
-                bind("admitted", first, |admitted| {
-                    bind("rest", rest, |rest| inner(Admitted { count, admitted, rest }))
+                bind("admitted", map(first, |each| self.holder(each)), |admitted| {
+                    bind("rest", rest, |rest| inner(Admitted { admitted, rest }))
                 })
             })
         })
@@ -105,14 +113,16 @@ impl Room<'_> {
 
     /// How many entries fit: the first that does not fit blocks the others.
     fn fitting(self, line: Variable) -> Document {
-        let limit_max = [i64::from(LIMIT_MAX)];
-        let limits = doc! { "$concatArrays": [self.kept.field(holder::LIMIT), limit_max.to_vec()] };
-        let initial = doc! {
-            "count": 0,
-            "used": { "$sum": self.kept.field(holder::PERMITS) },
-            "bound": cond(self.open, doc! { "$min": limits }, -1),
+        let limit_max = i64::from(LIMIT_MAX);
+        let (used, bound) = match self.beside {
+            None => (Bson::from(0), Bson::from(limit_max)),
+            Some(Beside { kept, open }) => {
+                let limits = doc! { "$concatArrays": [kept.field(holder::LIMIT), vec![limit_max]] };
+                let used = doc! { "$sum": kept.field(holder::PERMITS) };
+                (used.into(), cond(open, doc! { "$min": limits }, -1).into())
+            }
         };
-        let fit = reduce(line, initial, |value, this| {
+        reduce(line, doc! { "count": 0, "used": used, "bound": bound }, |value, this| {
             let used = doc! { "$add": [value.field("used"), this.field(entry::PERMITS)] };
             let bound = doc! { "$min": [value.field("bound"), this.field(entry::LIMIT)] };
             bind("used", used, |used| {
@@ -124,35 +134,18 @@ impl Room<'_> {
                     cond(doc! { "$lte": [used, bound] }, one_more, full)
                 })
             })
-        });
-        bind("fit", fit, |fit| fit.field("count"))
-    }
-
-    /// The fields that change: the first waiter has the exclusive lease, or the waiters are beside the `refreshed`
-    /// holders, or nobody holds.
-    pub(super) fn changes(
-        self,
-        of: Admitted,
-        refreshed: impl Into<Bson>,
-        nobody: Document,
-    ) -> Document {
-        let first = doc! { "$arrayElemAt": [of.admitted, 0] };
-        let all = doc! { "$concatArrays": [refreshed.into(), self.holders(of)] };
-        let shared =
-            bind("all", all, |all| cond(doc! { "$ne": [all, []] }, self.shared(of, all), nobody));
-        bind("first", first, |first| {
-            cond(eq(first.field(entry::LIMIT), 1), self.exclusive(of, first), shared)
         })
     }
 
-    /// The holders that the admitted entries become.
-    fn holders(self, of: Admitted) -> Document {
-        map(of.admitted, |each| {
-            let mut holder = granted(each, Some(self.until(each)));
-            holder.extend(each.fields([entry::PERMITS, entry::LIMIT]));
-            holder.insert(holder::WRITES, 1_i64);
-            holder
-        })
+    /// The holder that an entry becomes: the fields of both have the same names.
+    fn holder(self, each: Variable) -> Document {
+        let granted = doc! {
+            holder::ACQUIRED_AT: "$$NOW",
+            holder::EXPIRES_AT: self.until(each),
+            holder::WRITES: 1_i64,
+        };
+        let input = merge(each, granted);
+        doc! { "$unsetField": { "field": entry::HEARTBEAT_AT, "input": input } }
     }
 
     /// Until when an admission lasts. It counts from the waiter's newest heartbeat where `$$NOW` is older.
@@ -165,27 +158,62 @@ impl Room<'_> {
         let term = max(0_i64, doc! { "$min": [of.field(entry::TTL_MS), life] });
         let term = match self.asker {
             None => term,
-            Some(value) => cond(is_of(of, value), of.field(entry::TTL_MS), term),
+            Some(asker) => cond(is_of(of, &asker.value), of.field(entry::TTL_MS), term),
         };
         doc! { "$add": [max("$$NOW", heartbeat_at), term, of.field(entry::MAX_CLOCK_SKEW_MS)] }
     }
 
+    /// The fields that change: the first waiter has the exclusive lease, or the waiters are beside the `refreshed`
+    /// holders, or nobody holds.
+    pub(super) fn changes(
+        self,
+        of: Admitted,
+        refreshed: impl Into<Bson>,
+        nobody: Document,
+    ) -> Document {
+        let first = doc! { "$arrayElemAt": [of.admitted, 0] };
+        let shared = match self.beside {
+            None => {
+                let is_any = doc! { "$ne": [of.admitted, []] };
+                cond(is_any, self.shared(of, of.admitted), nobody)
+            }
+            Some(_) => {
+                let all = doc! { "$concatArrays": [refreshed.into(), of.admitted] };
+                bind("all", all, |all| {
+                    cond(doc! { "$ne": [all, []] }, self.shared(of, all), nobody)
+                })
+            }
+        };
+        bind("first", first, |first| {
+            cond(eq(first.field(holder::LIMIT), 1), self.exclusive(of, first), shared)
+        })
+    }
+
     /// The fields that change where the first waiter asked for the exclusive lease.
     fn exclusive(self, of: Admitted, first: Variable) -> Document {
-        let echo = doc! { "$toString": first.field(entry::SENT_MICROS) };
-        let told = doc! { "$concat": [first.field(entry::ID), "@", echo] };
+        let echo = doc! { "$toString": first.field(holder::SENT_MICROS) };
+        let told = doc! { "$concat": [first.field(holder::ID), "@", echo] };
         let told = match self.asker {
             None => told,
             // The answer tells the caller.
-            Some(value) => cond(is_of(first, value), "$$REMOVE", told),
+            Some(asker) => cond(is_of(first, &asker.value), "$$REMOVE", told),
         };
-        let mut grant = granted(first, None);
+        let mut grant = first.fields([
+            grant::VALUE,
+            grant::ID,
+            grant::SENT_MICROS,
+            grant::OWNER,
+            grant::ACQUIRED_AT,
+            grant::TTL_MS,
+            grant::MAX_CLOCK_SKEW_MS,
+            grant::METADATA,
+        ]);
         grant.insert(grant::WRITES, one_more_write());
         let has_no_field = eq(doc! { "$type": path(format::HOLDERS) }, "missing");
         doc! {
-            format::VALUE: first.field(entry::VALUE),
+            format::VALUE: first.field(holder::VALUE),
             format::GRANT: grant,
-            format::EXPIRES_AT: self.until(first),
+            format::EXPIRES_AT: first.field(holder::EXPIRES_AT),
             format::PROMOTED: told,
             format::QUEUE: queue::left(of.rest),
             // Each later command would carry them until the document is deleted.
@@ -205,7 +233,7 @@ impl Room<'_> {
             format::QUEUE: queue::left(of.rest),
             format::ADMITTED: told,
         };
-        if self.asker.is_none() {
+        if self.asker.is_none() && self.beside.is_some() {
             changes.insert(format::PROMOTED, recheck(of, latest));
         }
         changes
@@ -213,26 +241,17 @@ impl Room<'_> {
 
     /// The text of `admitted`: the waiters that are admitted besides the caller.
     fn told(self, admitted: Variable) -> Document {
-        let others: Bson = match self.asker {
+        let others: Bson = match self.asker.filter(|asker| !asker.permits.is_exclusive()) {
             None => admitted.into(),
-            Some(value) => filter(admitted, |each| not(is_of(each, value))).into(),
+            Some(asker) => filter(admitted, |each| not(is_of(each, &asker.value))).into(),
         };
         reduce(others, "", |value, this| {
-            let sent = doc! { "$toString": this.field(entry::SENT_MICROS) };
-            let until = queue::millis(self.until(this));
+            let sent = doc! { "$toString": this.field(holder::SENT_MICROS) };
+            let until = queue::millis(this.field(holder::EXPIRES_AT));
             let gap = cond(eq(value, ""), "", " ");
-            doc! { "$concat": [value, gap, this.field(entry::ID), "@", sent, "@", until] }
+            doc! { "$concat": [value, gap, this.field(holder::ID), "@", sent, "@", until] }
         })
     }
-}
-
-/// The fields that a grant has from its entry, under the same names; with an expiry, those of a holder.
-fn granted(each: Variable, until: Option<Document>) -> Document {
-    let mut grant = each.fields([entry::VALUE, entry::ID, entry::SENT_MICROS, entry::OWNER]);
-    grant.insert(grant::ACQUIRED_AT, "$$NOW");
-    grant.extend(until.map(|until| (holder::EXPIRES_AT.to_owned(), until.into())));
-    grant.extend(each.fields([entry::TTL_MS, entry::MAX_CLOCK_SKEW_MS, entry::METADATA]));
-    grant
 }
 
 /// `promoted` after a release: it tells the first waiter where nobody is admitted and the lease ends earlier.
@@ -243,7 +262,7 @@ fn recheck(of: Admitted, latest: Document) -> Document {
     let head = doc! { "$arrayElemAt": [of.rest.field(entry::ID), 0] };
     let mark = format!("@{}", queue::RECHECK);
     let is_told = all([
-        eq(of.count, 0),
+        eq(of.admitted, NO_ELEMENT),
         doc! { "$ne": [of.rest, []] },
         doc! { "$lt": [&latest, path(format::EXPIRES_AT)] },
     ]);

@@ -1,6 +1,6 @@
 //! Release: deletes documents or leaves tombstones, ends grants and admits waiters, or postpones the end.
 
-use super::admission::{Admitted, Room, is_of, is_unexpired, waits};
+use super::admission::{Admitted, Beside, Room, is_of, is_unexpired, waits};
 use super::reply::{
     Ended, RefusedStatements, decode_counted, decode_update, no_write_error, refused_statements,
 };
@@ -119,7 +119,7 @@ impl Command for End {
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let end = |(place, target): (usize, &ReleaseTarget)| {
-            let changes = ended(target, &self.values.of_statement(place));
+            let changes = ended(target, self.form(target), &self.values.of_statement(place));
             let changed = doc! { "$replaceWith": merge("$$ROOT", changes) };
             statement(self.filter(target), vec![changed, without_empty_lists()])
         };
@@ -137,6 +137,14 @@ impl Command for End {
 }
 
 impl End {
+    fn form(&self, target: &ReleaseTarget) -> FoundForm {
+        match (target.form, self.scope) {
+            (Form::Either, _) | (_, EndScope::HeldOrQueued) => FoundForm::Any,
+            (Form::Plain, _) => FoundForm::Plain,
+            (Form::List, _) => FoundForm::List,
+        }
+    }
+
     fn filter(&self, target: &ReleaseTarget) -> Document {
         let mut list = ReleaseTarget::shared(doc! { "$elemMatch": target.in_list() });
         // Without a date, the others of the list do not count, and the name is free.
@@ -159,19 +167,34 @@ impl End {
     }
 }
 
+/// What the filter of an [`End`] tells of the documents that it finds. Without the parts for other documents, the
+/// server has less to parse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FoundForm {
+    /// The target has the exclusive lease.
+    Plain,
+    /// The target is in the list of a lease in shared use.
+    List,
+    /// One of these, or the target is only in the queue.
+    Any,
+}
+
 /// The fields that change where this target ends, or leaves the queue.
-fn ended(target: &ReleaseTarget, nobody: &str) -> Document {
+fn ended(target: &ReleaseTarget, form: FoundForm, nobody: &str) -> Document {
+    if form == FoundForm::Plain {
+        return ended_alone(nobody);
+    }
     bind("elements", admission::elements(), |elements| {
         bind("shared", admission::is_shared(elements), |shared| {
             let stays =
                 filter(elements, |each| all([is_unexpired(each), not(target.is_holder(each))]));
             bind("kept", cond(shared, stays, NO_ELEMENT), |kept| {
-                bind("open", is_open(target, elements, shared), |open| {
+                bind("open", is_open(target, form, elements, shared), |open| {
                     let line = filter(queue::entries(), |each| {
                         let is_other = not(is_of(each, &target.value));
                         all([queue::is_entry(each), waits(each, kept), is_other])
                     });
-                    let room = Room { asker: None, kept, open };
+                    let room = Room { asker: None, beside: Some(Beside { kept, open }) };
                     let changes = |of: Admitted| room.changes(of, kept, freed(nobody, of.rest));
                     cond(open, room.of_line(line, changes), closed(target, elements))
                 })
@@ -180,8 +203,24 @@ fn ended(target: &ReleaseTarget, nobody: &str) -> Document {
     })
 }
 
+/// The same where the target has the exclusive lease: it is open, and its own entry is not live.
+fn ended_alone(nobody: &str) -> Document {
+    let line = filter(queue::entries(), |each| all([queue::is_entry(each), queue::is_live(each)]));
+    let room = Room { asker: None, beside: None };
+    room.of_line(line, |of| room.changes(of, NO_ELEMENT, freed(nobody, of.rest)))
+}
+
 /// Whether anybody may be admitted: the lease is free, or the target's, or in shared use by holders that count.
-fn is_open(target: &ReleaseTarget, elements: Variable, shared: Variable) -> Document {
+fn is_open(
+    target: &ReleaseTarget,
+    form: FoundForm,
+    elements: Variable,
+    shared: Variable,
+) -> Document {
+    if form == FoundForm::List {
+        // The target counts.
+        return doc! { "$or": [admission::has_no_holder(), shared] };
+    }
     let counting = filter(elements, |each| any([is_unexpired(each), target.is_holder(each)]));
     let is_any = doc! { "$and": [shared, { "$ne": [counting, []] }] };
     any([admission::has_no_holder(), target.has_lease(), is_any])

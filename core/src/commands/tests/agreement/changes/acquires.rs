@@ -41,9 +41,9 @@ pub(in crate::commands::tests::agreement) const OF_ACQUIRES: &[Change] = &[
         let so_far = doc! { "$cond": [{ "$isNumber": "$$each.writes" }, "$$each.writes", 0] };
         instead_of(it, &doc! { "$add": [so_far.clone(), 1] }, so_far)
     }),
-    change("SlowAcquire", "takes the shorter ttl", |it| second_of(it, "$max", "$grant.ttlMs")),
+    change("SlowAcquire", "takes the shorter ttl", |it| second_of(it, "$max", "$$grant.ttlMs")),
     change("SlowAcquire", "takes the smaller clock skew", |it| {
-        second_of(it, "$max", "$grant.maxClockSkewMs")
+        second_of(it, "$max", "$$grant.maxClockSkewMs")
     }),
     change("SlowAcquire", "takes the shorter ttl of a share", |it| {
         second_of(it, "$max", "$$each.ttlMs")

@@ -127,14 +127,14 @@ pub(in crate::commands::tests::agreement) const OF_ADMISSIONS: &[Change] = &[
             all[1].as_str().is_some_and(|path| path.ends_with(".ttlMs")) && has(&all[2], "$max")
         })
     }),
-    change("SlowAcquire", "counts a promotion from $$NOW", |it| {
-        first_of(it, "$max", "$$first.heartbeatAt")
-    }),
     change("SlowAcquire", "counts an admission from $$NOW", |it| {
         first_of(it, "$max", "$$each.heartbeatAt")
     }),
-    change("SlowAcquire", "tells of an admission from $$NOW", |it| {
-        first_of(it, "$max", "$$this.heartbeatAt")
+    change("SlowAcquire", "keeps the heartbeat of an admitted waiter", |it| {
+        replace(it, &|found| {
+            let input = found.get_document("$unsetField").ok()?.get("input").cloned();
+            Some(input.expect("of a document"))
+        })
     }),
 ];
 
