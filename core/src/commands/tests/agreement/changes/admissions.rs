@@ -130,12 +130,6 @@ pub(in crate::commands::tests::agreement) const OF_ADMISSIONS: &[Change] = &[
     change("SlowAcquire", "counts an admission from $$NOW", |it| {
         first_of(it, "$max", "$$each.heartbeatAt")
     }),
-    change("SlowAcquire", "keeps the heartbeat of an admitted waiter", |it| {
-        replace(it, &|found| {
-            let input = found.get_document("$unsetField").ok()?.get("input").cloned();
-            Some(input.expect("of a document"))
-        })
-    }),
 ];
 
 /// The arguments of the condition that the first waiter asked for the exclusive lease.
