@@ -3,7 +3,7 @@
 //! An element of `holders` that lacks a field, or has one of a foreign type, makes the list corrupt: nobody is admitted
 //! beside it. The list counts only while the document's value is that of shared use.
 
-use super::variables::{Variable, bind, filter, map, reduce};
+use super::variables::{Scope, Variable, bind, filter, in_scope, map, reduce};
 use super::*;
 
 /// More than a queue may have.
@@ -84,23 +84,16 @@ pub(super) struct Admitted {
 }
 
 impl Room<'_> {
-    /// An expression in the scope of how many entries of this line fit, from the first one on.
-    pub(super) fn of_line(
-        self,
-        line: impl Into<Bson>,
-        inner: impl FnOnce(Admitted) -> Document,
-    ) -> Document {
-        bind("callers", line, |line| {
-            bind("count", self.fitting(line), |count| {
-                // The server refuses to take no element of a list.
-                let is_any = doc! { "$gt": [count, 0] };
-                let first = cond(is_any, doc! { "$slice": [line, count] }, NO_ELEMENT);
-                let rest = doc! { "$slice": [line, count, LENGTH_MAX] };
-                bind("admitted", first, |admitted| {
-                    bind("rest", rest, |rest| inner(Admitted { count, admitted, rest }))
-                })
-            })
-        })
+    /// Binds how many entries of this line fit, from the first one on.
+    pub(super) fn of_line(self, scope: &mut Scope, line: impl Into<Bson>) -> Admitted {
+        let line = scope.bind("callers", line);
+        let count = scope.bind("count", self.fitting(line));
+        // The server refuses to take no element of a list.
+        let is_any = doc! { "$gt": [count, 0] };
+        let first = cond(is_any, doc! { "$slice": [line, count] }, NO_ELEMENT);
+        let admitted = scope.bind("admitted", first);
+        let rest = scope.bind("rest", doc! { "$slice": [line, count, LENGTH_MAX] });
+        Admitted { count, admitted, rest }
     }
 
     /// How many entries fit: the first that does not fit blocks the others.
@@ -113,16 +106,16 @@ impl Room<'_> {
             "bound": cond(self.open, doc! { "$min": limits }, -1),
         };
         let fit = reduce(line, initial, |value, this| {
-            let used = doc! { "$add": [value.field("used"), this.field(entry::PERMITS)] };
-            let bound = doc! { "$min": [value.field("bound"), this.field(entry::LIMIT)] };
-            bind("used", used, |used| {
-                bind("bound", bound, |bound| {
-                    let count = doc! { "$add": [value.field("count"), 1] };
-                    let one_more = doc! { "count": count, "used": used, "bound": bound };
-                    // Nothing fits behind it.
-                    let full = doc! { "count": value.field("count"), "used": 0, "bound": -1 };
-                    cond(doc! { "$lte": [used, bound] }, one_more, full)
-                })
+            in_scope(|scope| {
+                let used = doc! { "$add": [value.field("used"), this.field(entry::PERMITS)] };
+                let used = scope.bind("used", used);
+                let bound = doc! { "$min": [value.field("bound"), this.field(entry::LIMIT)] };
+                let bound = scope.bind("bound", bound);
+                let count = doc! { "$add": [value.field("count"), 1] };
+                let one_more = doc! { "count": count, "used": used, "bound": bound };
+                // Nothing fits behind it.
+                let full = doc! { "count": value.field("count"), "used": 0, "bound": -1 };
+                cond(doc! { "$lte": [used, bound] }, one_more, full)
             })
         });
         bind("fit", fit, |fit| fit.field("count"))

@@ -4,7 +4,7 @@ use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused, upser
 use super::acquire_reply::{HAS_QUEUE, fast_projection, read};
 use super::admission::is_unexpired;
 use super::snapshot::LeaseSnapshot;
-use super::variables::{bind, filter};
+use super::variables::{bind, filter, in_scope};
 use super::*;
 
 /// The first attempt of a call under a limit above 1, whose value is new. Its effect is `spec::fast_admit`, and its
@@ -73,29 +73,29 @@ impl FastAdmit {
             holder::LIMIT: limit,
             holder::WRITES: 1_i64,
         };
-        let changes = bind("elements", admission::elements(), |elements| {
+        let changes = in_scope(|scope| {
+            let elements = scope.bind("elements", admission::elements());
             let unexpired = filter(elements, is_unexpired);
             let kept = cond(admission::is_shared(elements), unexpired, NO_ELEMENT);
-            bind("kept", kept, |kept| {
-                let admitted = bind("all", doc! { "$concatArrays": [kept, [own]] }, |all| {
-                    doc! {
-                        format::VALUE: format::SHARED_VALUE,
-                        format::HOLDERS: all,
-                        format::EXPIRES_AT: { "$max": all.field(holder::EXPIRES_AT) },
-                    }
-                });
-                let limits = doc! { "$concatArrays": [kept.field(holder::LIMIT), [limit]] };
-                let in_use = doc! { "$add": [{ "$sum": kept.field(holder::PERMITS) }, count] };
-                let is_any = doc! { "$gt": [{ "$size": kept }, 0] };
-                let fits = all([
-                    queue::is_empty(),
-                    // A late first attempt finds the grant of the second one.
-                    not(is_in(literal(value), kept.field(holder::VALUE))),
-                    any([admission::has_no_holder(), is_any]),
-                    doc! { "$lte": [in_use, { "$min": limits }] },
-                ]);
-                cond(fits, admitted, doc! {})
-            })
+            let kept = scope.bind("kept", kept);
+            let admitted = bind("all", doc! { "$concatArrays": [kept, [own]] }, |all| {
+                doc! {
+                    format::VALUE: format::SHARED_VALUE,
+                    format::HOLDERS: all,
+                    format::EXPIRES_AT: { "$max": all.field(holder::EXPIRES_AT) },
+                }
+            });
+            let limits = doc! { "$concatArrays": [kept.field(holder::LIMIT), [limit]] };
+            let in_use = doc! { "$add": [{ "$sum": kept.field(holder::PERMITS) }, count] };
+            let is_any = doc! { "$gt": [{ "$size": kept }, 0] };
+            let fits = all([
+                queue::is_empty(),
+                // A late first attempt finds the grant of the second one.
+                not(is_in(literal(value), kept.field(holder::VALUE))),
+                any([admission::has_no_holder(), is_any]),
+                doc! { "$lte": [in_use, { "$min": limits }] },
+            ]);
+            cond(fits, admitted, doc! {})
         });
         merge("$$ROOT", changes)
     }

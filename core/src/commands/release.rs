@@ -1,10 +1,10 @@
 //! Release: deletes documents or leaves tombstones, ends grants and admits waiters, or postpones the end.
 
-use super::admission::{Admitted, Room, is_of, is_unexpired, waits};
+use super::admission::{Room, is_of, is_unexpired, waits};
 use super::reply::{
     Ended, RefusedStatements, decode_counted, decode_update, no_write_error, refused_statements,
 };
-use super::variables::{Variable, bind, filter};
+use super::variables::{Variable, filter, in_scope};
 use super::*;
 use crate::rules::outcome::{Outcome, REFUSED};
 use crate::rules::tombstone::TombstoneValues;
@@ -161,22 +161,22 @@ impl End {
 
 /// The fields that change where this target ends, or leaves the queue.
 fn ended(target: &ReleaseTarget, nobody: &str) -> Document {
-    bind("elements", admission::elements(), |elements| {
-        bind("shared", admission::is_shared(elements), |shared| {
-            let stays =
-                filter(elements, |each| all([is_unexpired(each), not(target.is_holder(each))]));
-            bind("kept", cond(shared, stays, NO_ELEMENT), |kept| {
-                bind("open", is_open(target, elements, shared), |open| {
-                    let line = filter(queue::entries(), |each| {
-                        let is_other = not(is_of(each, &target.value));
-                        all([queue::is_entry(each), waits(each, kept), is_other])
-                    });
-                    let room = Room { asker: None, kept, open };
-                    let changes = |of: Admitted| room.changes(of, kept, freed(nobody, of.rest));
-                    cond(open, room.of_line(line, changes), closed(target, elements))
-                })
-            })
-        })
+    in_scope(|scope| {
+        let elements = scope.bind("elements", admission::elements());
+        let shared = scope.bind("shared", admission::is_shared(elements));
+        let stays = |each| all([is_unexpired(each), not(target.is_holder(each))]);
+        let kept = scope.bind("kept", cond(shared, filter(elements, stays), NO_ELEMENT));
+        let open = scope.bind("open", is_open(target, elements, shared));
+        let line = filter(queue::entries(), |each| {
+            let is_other = not(is_of(each, &target.value));
+            all([queue::is_entry(each), waits(each, kept), is_other])
+        });
+        let admitted = in_scope(|scope| {
+            let room = Room { asker: None, kept, open };
+            let of = room.of_line(scope, line);
+            room.changes(of, kept, freed(nobody, of.rest))
+        });
+        cond(open, admitted, closed(target, elements))
     })
 }
 
