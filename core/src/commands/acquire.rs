@@ -65,9 +65,20 @@ impl SlowAcquire {
         let AcquireRequest { value, permits, joins, .. } = self.request.as_ref();
         in_scope(|scope| {
             let elements = scope.bind("elements", admission::elements());
-            let kept = scope.bind("kept", self.kept(elements));
-            // Whether the caller has the exclusive lease already.
-            let mine = scope.bind("mine", self.has_lease());
+            // The holders that stay: those that have not expired, and the caller.
+            let stays = |each| match permits.is_exclusive() {
+                true => is_unexpired(each),
+                false => any([is_unexpired(each), is_of(each, value)]),
+            };
+            let kept = cond(admission::is_shared(elements), filter(elements, stays), NO_ELEMENT);
+            let kept = scope.bind("kept", kept);
+            // Whether the caller has the exclusive lease already. A call for a share does not take an exclusive lease
+            // for its own, although both may have one value that their user chose.
+            let mine = match permits.is_exclusive() {
+                true => is_held_by(value).into(),
+                false => Bson::from(false),
+            };
+            let mine = scope.bind("mine", mine);
             let counts = |each| any([self.owns(each), waits(each, kept)]);
             let line = filter(queue::entries(), |each| all([queue::is_entry(each), counts(each)]));
             let line = scope.bind("line", line);
@@ -97,15 +108,6 @@ impl SlowAcquire {
         })
     }
 
-    /// The holders that stay: those that have not expired, and the caller.
-    fn kept(&self, elements: Variable) -> Document {
-        let kept = filter(elements, |each| match self.request.permits.is_exclusive() {
-            true => is_unexpired(each),
-            false => any([is_unexpired(each), is_of(each, &self.request.value)]),
-        });
-        cond(admission::is_shared(elements), kept, NO_ELEMENT)
-    }
-
     /// A condition: this value is the caller's own, or that of the call whose entry it inherits.
     fn owns(&self, each: Variable) -> Document {
         let own = &self.request.value;
@@ -121,15 +123,6 @@ impl SlowAcquire {
         let Some(predecessor) = &self.predecessor else { return own };
         let there = filter(vec![own, place_of(predecessor)], is_there);
         doc! { "$ifNull": [{ "$min": there }, -1] }
-    }
-
-    /// A condition: the caller has the exclusive lease already. A call for a share does not take an exclusive lease for
-    /// its own, although both may have one value that their user chose.
-    fn has_lease(&self) -> Bson {
-        match self.request.permits.is_exclusive() {
-            true => is_held_by(&self.request.value).into(),
-            false => false.into(),
-        }
     }
 
     /// A condition: the call whose entry this one inherits has the exclusive lease. It is free for this call alone.

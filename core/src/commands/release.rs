@@ -166,7 +166,11 @@ fn ended(target: &ReleaseTarget, nobody: &str) -> Document {
         let shared = scope.bind("shared", admission::is_shared(elements));
         let stays = |each| all([is_unexpired(each), not(target.is_holder(each))]);
         let kept = scope.bind("kept", cond(shared, filter(elements, stays), NO_ELEMENT));
-        let open = scope.bind("open", is_open(target, elements, shared));
+        // Anybody may be admitted where the lease is free, or the target's, or in shared use by holders that count.
+        let counts = |each| any([is_unexpired(each), target.is_holder(each)]);
+        let is_any = doc! { "$and": [shared, { "$ne": [filter(elements, counts), []] }] };
+        let open = any([admission::has_no_holder(), target.has_lease(), is_any]);
+        let open = scope.bind("open", open);
         let line = filter(queue::entries(), |each| {
             let is_other = not(is_of(each, &target.value));
             all([queue::is_entry(each), waits(each, kept), is_other])
@@ -178,13 +182,6 @@ fn ended(target: &ReleaseTarget, nobody: &str) -> Document {
         });
         cond(open, admitted, closed(target, elements))
     })
-}
-
-/// Whether anybody may be admitted: the lease is free, or the target's, or in shared use by holders that count.
-fn is_open(target: &ReleaseTarget, elements: Variable, shared: Variable) -> Document {
-    let counting = filter(elements, |each| any([is_unexpired(each), target.is_holder(each)]));
-    let is_any = doc! { "$and": [shared, { "$ne": [counting, []] }] };
-    any([admission::has_no_holder(), target.has_lease(), is_any])
 }
 
 /// The fields that change where nobody holds afterwards.
