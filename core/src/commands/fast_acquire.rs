@@ -1,7 +1,7 @@
 //! Fast-path upsert, single or batched.
 //!
-//! It grants a lease that has no holder and no queue, and otherwise changes nothing. A queue whose waiters have all died
-//! is left to the slow acquire, which is three times as long; most leases are free when they are acquired.
+//! It grants a lease that has no holder and no queue, and otherwise changes nothing. A queue whose waiters have all
+//! died is left to the slow acquire, which is three times as long; most leases are free when they are acquired.
 //!
 //! Under churn the command is told that the document does not exist, and does not look it up: it inserts the document,
 //! or is refused because the name is taken. A look-up would walk over all deleted index entries up to the next one.

@@ -1,7 +1,7 @@
 //! Variables of pipelines: each can be read only where it is bound.
 //!
 //! A pipeline binds its variables by `$let`, `$map`, `$filter` and `$reduce`. Here a variable is known only to the
-//! closure that builds the expression in its scope. So an expression names no variable that is not bound, and a variable
+//! closure that builds the expression in its scope. So an expression names no variable that is not bound. A variable
 //! that is bound twice, one within the other, fails when the command is built.
 
 use crate::bson::{Bson, Document, doc};
