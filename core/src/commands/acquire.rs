@@ -1,8 +1,8 @@
 //! Slow acquire: an upsert whose pipeline admits the waiters and the caller, or adds the caller to the queue.
 
-use super::acquire_parts::{anew, upsert};
 use super::acquire_reply::{AHEAD, projection, read};
 use super::admission::{LENGTH_MAX, Room, is_of, is_unexpired, waits};
+use super::fast_acquire::{anew, upsert};
 use super::snapshot::LeaseSnapshot;
 use super::variables::{Variable, bind, filter, in_scope, map};
 use super::*;

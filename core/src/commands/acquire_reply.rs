@@ -1,7 +1,8 @@
 //! The reply to an acquire: the lease, and the caller's own grant in either form.
 
-use super::acquire_parts::{AcquireRequest, GrantedShare, document};
+use super::acquire_parts::{AcquireRequest, GrantedShare};
 use super::admission::{elements, is_of, is_shared};
+use super::fast_acquire::document;
 use super::snapshot::{self, LeaseSnapshot};
 use super::variables::{Variable, bind, filter, in_scope};
 use super::*;

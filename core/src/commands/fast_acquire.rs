@@ -9,9 +9,7 @@
 //! Only for a call whose value is new, and only for attempts before its first slow acquire: a grant found under that
 //! value belongs to another attempt, and is never accepted here.
 
-use super::acquire_parts::{
-    AcquireReply, AcquireRequest, Granted, Refused, anew, document, upsert,
-};
+use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused};
 use super::snapshot::{self, LeaseSnapshot};
 use super::*;
 use crate::rules::guesses::FastForm;
@@ -126,6 +124,52 @@ impl Command for FastAcquire {
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {
         let found = snapshot::read(document(reply)?);
         Ok(self.read(found, sent, self.request.token(reply)?))
+    }
+}
+
+/// One upsert that replaces the document. The reply shows `fields` of the new document.
+pub(super) fn upsert(
+    collection: &str,
+    query: Document,
+    replacement: Document,
+    fields: Document,
+) -> Document {
+    doc! {
+        "findAndModify": collection,
+        "query": query,
+        "update": [{ "$replaceWith": replacement }],
+        "upsert": true,
+        "new": true,
+        "fields": fields,
+        // The server refuses the hint when the index is missing: without the index, two upserts could both win.
+        "hint": { format::NAME: 1 },
+        "collation": simple_collation(),
+        "writeConcern": majority(),
+    }
+}
+
+/// The document in the reply to an upsert.
+pub(super) fn document(reply: &Document) -> Result<&Document, DecodeError> {
+    let document = reply.get_document("value");
+    document.map_err(|_| malformed("the reply to an acquire contains no document"))
+}
+
+/// The fields of a new grant, with this echo.
+pub(super) fn anew(
+    request: &AcquireRequest,
+    grant_id: &GrantId,
+    sent: impl Into<Bson>,
+) -> Document {
+    doc! {
+        grant::VALUE: literal(&request.value),
+        grant::ID: literal(grant_id.as_str()),
+        grant::SENT_MICROS: sent.into(),
+        grant::OWNER: literal(&*request.owner),
+        grant::ACQUIRED_AT: "$$NOW",
+        grant::TTL_MS: millis_up(request.timing.ttl),
+        grant::MAX_CLOCK_SKEW_MS: millis_up(request.timing.max_clock_skew),
+        grant::METADATA: literal(request.metadata.clone()),
+        grant::WRITES: one_more_write(),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Fast admit: an upsert that admits a call for permits beside other holders, and otherwise changes nothing.
 
-use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused, upsert};
+use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused};
 use super::acquire_reply::{HAS_QUEUE, fast_projection, read};
 use super::admission::is_unexpired;
+use super::fast_acquire::upsert;
 use super::snapshot::LeaseSnapshot;
 use super::variables::{bind, filter, in_scope};
 use super::*;
