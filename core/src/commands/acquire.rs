@@ -203,7 +203,8 @@ impl SlowAcquire {
         let until = doc! { "$add": [me.field(entry::HEARTBEAT_AT), self.request.lasts_ms()] };
         let granted_to_me = eq(grant_path(grant::VALUE), literal(&self.request.value));
         let sent = me.field(entry::SENT_MICROS);
-        let anew = anew(&self.request, &self.grant_id(), sent.as_str());
+        let anew = anew(&self.request, &self.grant_id(), sent.as_str(), None);
+        let anew = with(anew, grant::WRITES, one_more_write());
         // The id of the grant stays. The longest ttl counts, because the attempt that was granted first may rely on it.
         let longest = |field, duration| max(grant_path(field), millis_up(duration));
         let Timing { ttl, max_clock_skew, .. } = *self.request.timing;

@@ -54,10 +54,11 @@ impl FastAcquire {
     /// The new document: granted to this call, or unchanged.
     fn granted_or_unchanged(&self, sent: Instant) -> Document {
         let request = self.request.as_ref();
+        let grant = anew(request, &self.grant_id(), echo(sent), None);
         let granted = doc! {
             format::VALUE: literal(&request.value),
             format::EXPIRES_AT: now_plus(request.lasts_ms()),
-            format::GRANT: anew(request, &self.grant_id(), echo(sent)),
+            format::GRANT: with(grant, grant::WRITES, one_more_write()),
         };
         let is_free = all([admission::has_no_holder(), queue::is_empty()]);
         let changes = cond(is_free, granted, doc! {});
@@ -154,23 +155,25 @@ pub(super) fn document(reply: &Document) -> Result<&Document, DecodeError> {
     document.map_err(|_| malformed("the reply to an acquire contains no document"))
 }
 
-/// The fields of a new grant, with this echo.
+/// The fields of a new grant with this echo; with an expiry, those of a holder in shared use.
 pub(super) fn anew(
     request: &AcquireRequest,
     grant_id: &GrantId,
     sent: impl Into<Bson>,
+    until: Option<Document>,
 ) -> Document {
-    doc! {
+    let mut grant = doc! {
         grant::VALUE: literal(&request.value),
         grant::ID: literal(grant_id.as_str()),
         grant::SENT_MICROS: sent.into(),
         grant::OWNER: literal(&*request.owner),
         grant::ACQUIRED_AT: "$$NOW",
-        grant::TTL_MS: millis_up(request.timing.ttl),
-        grant::MAX_CLOCK_SKEW_MS: millis_up(request.timing.max_clock_skew),
-        grant::METADATA: literal(request.metadata.clone()),
-        grant::WRITES: one_more_write(),
-    }
+    };
+    grant.extend(until.map(|until| (holder::EXPIRES_AT.to_owned(), until.into())));
+    grant.insert(grant::TTL_MS, millis_up(request.timing.ttl));
+    grant.insert(grant::MAX_CLOCK_SKEW_MS, millis_up(request.timing.max_clock_skew));
+    grant.insert(grant::METADATA, literal(request.metadata.clone()));
+    grant
 }
 
 /// Attempts of many calls in one command. The effect of each is `spec::fast_acquire`. [`who_was_granted`] tells the

@@ -3,7 +3,7 @@
 use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused};
 use super::acquire_reply::{HAS_QUEUE, fast_projection, read};
 use super::admission::is_unexpired;
-use super::fast_acquire::upsert;
+use super::fast_acquire::{anew, upsert};
 use super::snapshot::LeaseSnapshot;
 use super::variables::{bind, filter, in_scope};
 use super::*;
@@ -58,22 +58,11 @@ impl FastAdmit {
     }
 
     fn admitted_or_unchanged(&self, sent: Instant) -> Document {
-        let AcquireRequest { value, timing, permits, .. } = self.request.as_ref();
+        let AcquireRequest { value, permits, .. } = self.request.as_ref();
         let (count, limit) = (i64::from(permits.count()), i64::from(permits.limit()));
-        let own = doc! {
-            holder::VALUE: literal(value),
-            holder::ID: literal(self.grant_id().as_str()),
-            holder::SENT_MICROS: echo(sent),
-            holder::OWNER: literal(&*self.request.owner),
-            holder::ACQUIRED_AT: "$$NOW",
-            holder::EXPIRES_AT: now_plus(self.request.lasts_ms()),
-            holder::TTL_MS: millis_up(timing.ttl),
-            holder::MAX_CLOCK_SKEW_MS: millis_up(timing.max_clock_skew),
-            holder::METADATA: literal(self.request.metadata.clone()),
-            holder::PERMITS: count,
-            holder::LIMIT: limit,
-            holder::WRITES: 1_i64,
-        };
+        let until = now_plus(self.request.lasts_ms());
+        let mut own = anew(&self.request, &self.grant_id(), echo(sent), Some(until));
+        own.extend(doc! { holder::PERMITS: count, holder::LIMIT: limit, holder::WRITES: 1_i64 });
         let changes = in_scope(|scope| {
             let elements = scope.bind("elements", admission::elements());
             let unexpired = filter(elements, is_unexpired);
