@@ -138,24 +138,26 @@ impl Command for End {
 
 impl End {
     fn filter(&self, target: &ReleaseTarget) -> Document {
-        let mut list = ReleaseTarget::shared(doc! { "$elemMatch": target.in_list() });
+        let list = ReleaseTarget::shared(doc! { "$elemMatch": target.in_list() });
         // Without a date, the others of the list do not count, and the name is free.
-        list.insert(format::EXPIRES_AT, doc! { "$type": "date" });
+        let list = with(list, format::EXPIRES_AT, doc! { "$type": "date" });
         let mut any = target.in_form(target.in_plain_fields(), list);
-        if self.scope == EndScope::HeldOrQueued {
-            any.push(queue::has_element_of(target.value.as_str()));
-        }
-        let mut filter = target.named(any);
-        if self.scope == EndScope::BesideOthers {
-            let exists = doc! { "$exists": true };
-            let mut others = vec![doc! { format!("{}.0", format::QUEUE): &exists }];
-            if target.form != Form::Plain {
-                let second = format!("{}.1", format::HOLDERS);
-                others.push(doc! { second: exists, format::VALUE: format::SHARED_VALUE });
+        match self.scope {
+            EndScope::Anywhere => target.named(any),
+            EndScope::HeldOrQueued => {
+                any.push(queue::has_element_of(target.value.as_str()));
+                target.named(any)
             }
-            filter.insert("$and", vec![doc! { "$or": others }]);
+            EndScope::BesideOthers => {
+                let exists = doc! { "$exists": true };
+                let mut others = vec![doc! { format!("{}.0", format::QUEUE): &exists }];
+                if target.form != Form::Plain {
+                    let second = format!("{}.1", format::HOLDERS);
+                    others.push(doc! { second: exists, format::VALUE: format::SHARED_VALUE });
+                }
+                with(target.named(any), "$and", vec![doc! { "$or": others }])
+            }
         }
-        filter
     }
 }
 
