@@ -23,8 +23,7 @@ use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::telemetry::{Completed, Operation};
 use crate::token::Token;
-use mongo_lease_core::commands::renew::Guard;
-use mongo_lease_core::commands::renew::{GrantKey, RenewMany, RenewalTarget};
+use mongo_lease_core::commands::renew::{GrantKey, Guard, RenewMany, RenewalTarget};
 use mongo_lease_core::commands::renew_holders::RenewHolders;
 
 /// A lease that was granted to this process.

@@ -28,8 +28,7 @@ use mongo_lease_core::commands::acquire::{
 };
 use mongo_lease_core::commands::fast_acquire::FastAcquire;
 use mongo_lease_core::commands::fast_admit::FastAdmit;
-use mongo_lease_core::commands::renew::GrantKey;
-use mongo_lease_core::commands::renew::StandaloneToken;
+use mongo_lease_core::commands::renew::{GrantKey, StandaloneToken};
 use mongo_lease_core::commands::watch::Promotion;
 
 /// An acquire call in progress. Dropping it abandons the call: every grant that it has, or may yet get, is released.

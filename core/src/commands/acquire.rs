@@ -1,10 +1,10 @@
 //! Slow acquire: an upsert whose pipeline admits the waiters and the caller, or adds the caller to the queue.
 
-use super::acquire_parts::upsert;
 use super::acquire_reply::{AHEAD, projection, read};
 use super::admission::{Beside, LENGTH_MAX, Room, is_of, is_unexpired, waits};
+use super::fast_acquire::{anew, upsert};
 use super::snapshot::LeaseSnapshot;
-use super::variables::{Variable, bind, filter, map};
+use super::variables::{Variable, bind, filter, in_scope, map};
 use super::*;
 
 pub use super::acquire_parts::{
@@ -55,21 +55,6 @@ impl Command for SlowAcquire {
     }
 }
 
-/// The variables in whose scope the changes are chosen.
-#[derive(Clone, Copy)]
-struct Before {
-    /// The holders in shared use that stay.
-    kept: Variable,
-    /// Whether the caller has the exclusive lease already.
-    mine: Variable,
-    /// The entries that count, in order.
-    line: Variable,
-    /// The index of the caller's first entry in the line, or -1.
-    place: Variable,
-    /// The caller's entry after this write, if it waits.
-    me: Variable,
-}
-
 impl SlowAcquire {
     fn grant_id(&self) -> GrantId {
         self.request.call_id.grant(self.attempt)
@@ -77,34 +62,50 @@ impl SlowAcquire {
 
     /// The fields that change: those of an admission or of the queue, or none.
     fn admitted_or_queued(&self, sent: Instant) -> Document {
-        bind("elements", admission::elements(), |elements| {
-            bind("kept", self.kept(elements), |kept| {
-                bind("mine", self.has_lease(), |mine| {
-                    let line = filter(queue::entries(), |each| {
-                        all([queue::is_entry(each), any([self.owns(each), waits(each, kept)])])
-                    });
-                    bind("line", line, |line| {
-                        bind("place", self.place_in(line), |place| {
-                            let old = doc! { "$arrayElemAt": [line, place] };
-                            bind("old", cond(is_there(place), old, doc! {}), |old| {
-                                bind("me", self.entry(old, sent), |me| {
-                                    self.changes(Before { kept, mine, line, place, me }, sent)
-                                })
-                            })
-                        })
-                    })
-                })
-            })
-        })
-    }
+        let AcquireRequest { value, permits, joins, .. } = self.request.as_ref();
+        in_scope(|scope| {
+            let elements = scope.bind("elements", admission::elements());
+            // The holders that stay: those that have not expired, and the caller.
+            let stays = |each| match permits.is_exclusive() {
+                true => is_unexpired(each),
+                false => any([is_unexpired(each), is_of(each, value)]),
+            };
+            let kept = cond(admission::is_shared(elements), filter(elements, stays), NO_ELEMENT);
+            let kept = scope.bind("kept", kept);
+            // Whether the caller has the exclusive lease already. A call for a share does not take an exclusive lease
+            // for its own, although both may have one value that their user chose.
+            let mine = match permits.is_exclusive() {
+                true => is_held_by(value).into(),
+                false => Bson::from(false),
+            };
+            let mine = scope.bind("mine", mine);
+            let counts = |each| any([self.owns(each), waits(each, kept)]);
+            let line = filter(queue::entries(), |each| all([queue::is_entry(each), counts(each)]));
+            let line = scope.bind("line", line);
+            let place = scope.bind("place", self.place_in(line));
+            let old = doc! { "$arrayElemAt": [line, place] };
+            let old = scope.bind("old", cond(is_there(place), old, doc! {}));
+            let me = scope.bind("me", self.entry(old, sent));
+            let mut free = vec![admission::has_no_holder(), doc! { "$ne": [kept, []] }];
+            free.extend(self.inherits_lease());
+            let open = scope.bind("open", all([not(mine), any(free)]));
 
-    /// The holders that stay: those that have not expired, and the caller.
-    fn kept(&self, elements: Variable) -> Document {
-        let kept = filter(elements, |each| match self.request.permits.is_exclusive() {
-            true => is_unexpired(each),
-            false => any([is_unexpired(each), is_of(each, &self.request.value)]),
-        });
-        cond(admission::is_shared(elements), kept, NO_ELEMENT)
+            let room = Room { asker: Some(&self.request), beside: Some(Beside { kept, open }) };
+            let is_among = |values: String| is_in(literal(value), values);
+            let (holds, refreshed) = match permits.is_exclusive() {
+                true => (mine.into(), kept.into()),
+                false => (is_among(kept.field(holder::VALUE)).into(), self.refreshed(kept, sent)),
+            };
+            let of = room.of_line(scope, self.line_with_me(line, place, me, &holds));
+            let admitted =
+                room.changes(of, refreshed, doc! { format::QUEUE: queue::left(of.rest) });
+            let changes = cond(mine, self.granted_again(me, of.rest), admitted);
+            let is_granted = doc! { "$or": [holds, is_among(of.admitted.field(entry::VALUE))] };
+            let Some(joins) = joins else { return cond(is_granted, changes, doc! {}) };
+            let has_room = doc! { "$lt": [{ "$size": line }, i64::from(joins.queue_max)] };
+            let may_join = any([is_there(place), has_room, is_granted]);
+            cond(all([has_sound_expiry(), may_join]), changes, doc! {})
+        })
     }
 
     /// A condition: this value is the caller's own, or that of the call whose entry it inherits.
@@ -122,15 +123,6 @@ impl SlowAcquire {
         let Some(predecessor) = &self.predecessor else { return own };
         let there = filter(vec![own, place_of(predecessor)], is_there);
         doc! { "$ifNull": [{ "$min": there }, -1] }
-    }
-
-    /// A condition: the caller has the exclusive lease already. A call for a share does not take an exclusive lease for
-    /// its own, although both may have one value that their user chose.
-    fn has_lease(&self) -> Bson {
-        match self.request.permits.is_exclusive() {
-            true => is_held_by(&self.request.value).into(),
-            false => false.into(),
-        }
     }
 
     /// A condition: the call whose entry this one inherits has the exclusive lease. It is free for this call alone.
@@ -162,50 +154,14 @@ impl SlowAcquire {
         entry
     }
 
-    /// The fields that change, if this call is admitted or may be in the queue.
-    fn changes(&self, before: Before, sent: Instant) -> Document {
-        let Before { kept, mine, line, .. } = before;
-        let mut free = vec![admission::has_no_holder(), doc! { "$ne": [kept, []] }];
-        free.extend(self.inherits_lease());
-        let open = all([not(mine), any(free)]);
-        bind("open", open, |open| {
-            let room = Room { asker: Some(&self.request), beside: Some(Beside { kept, open }) };
-            room.of_line(self.line(before), |of| {
-                let refreshed = match self.request.permits.is_exclusive() {
-                    true => kept.into(),
-                    false => self.refreshed(kept, sent),
-                };
-                let nobody = doc! { format::QUEUE: queue::left(of.rest) };
-                let admitted = room.changes(of, refreshed, nobody);
-                let changes = cond(mine, self.granted_again(before.me, of.rest), admitted);
-                let is_admitted = self.is_among(of.admitted.field(entry::VALUE));
-                let is_granted = doc! { "$or": [self.holds(before), is_admitted] };
-                let Some(joins) = self.request.joins else {
-                    return cond(is_granted, changes, doc! {});
-                };
-                let has_room = doc! { "$lt": [{ "$size": line }, i64::from(joins.queue_max)] };
-                let may_join = any([is_there(before.place), has_room, is_granted]);
-                cond(all([has_sound_expiry(), may_join]), changes, doc! {})
-            })
-        })
-    }
-
-    /// A condition: the caller holds already.
-    fn holds(&self, Before { kept, mine, .. }: Before) -> Bson {
-        match self.request.permits.is_exclusive() {
-            true => mine.into(),
-            false => self.is_among(kept.field(holder::VALUE)).into(),
-        }
-    }
-
-    /// A condition: the caller's value is one of these.
-    fn is_among(&self, values: String) -> Document {
-        is_in(literal(&self.request.value), values)
-    }
-
     /// The line with this call's entry: in its place, or at the end; without it where the caller holds already.
-    fn line(&self, before: Before) -> Document {
-        let Before { line, place, me, .. } = before;
+    fn line_with_me(
+        &self,
+        line: Variable,
+        place: Variable,
+        me: Variable,
+        holds: &Bson,
+    ) -> Document {
         bind("others", filter(line, |each| not(self.owns(each))), |others| {
             let mut at = cond(is_there(place), place, doc! { "$size": others });
             if let Some(inherits) = self.inherits_lease() {
@@ -217,7 +173,7 @@ impl SlowAcquire {
                 let behind = doc! { "$slice": [others, at, LENGTH_MAX] };
                 doc! { "$concatArrays": [ahead, [me], behind] }
             });
-            cond(self.holds(before), others, joined)
+            cond(holds, others, joined)
         })
     }
 
@@ -244,23 +200,18 @@ impl SlowAcquire {
     ///
     /// It counts from the caller's newest heartbeat where `$$NOW` is older than that, because a promotion would.
     fn granted_again(&self, me: Variable, rest: Variable) -> Document {
-        let AcquireRequest { timing, value, owner, metadata, .. } = self.request.as_ref();
         let until = doc! { "$add": [me.field(entry::HEARTBEAT_AT), self.request.lasts_ms()] };
-        let granted_to_me = eq(grant_path(grant::VALUE), literal(value));
-        let anew = doc! {
-            grant::VALUE: literal(value),
-            grant::ID: literal(self.grant_id().as_str()),
-            grant::OWNER: literal(&**owner),
-            grant::ACQUIRED_AT: "$$NOW",
-            grant::METADATA: literal(metadata.clone()),
-        };
+        let granted_to_me = eq(grant_path(grant::VALUE), literal(&self.request.value));
+        let sent = me.field(entry::SENT_MICROS);
+        let anew = anew(&self.request, &self.grant_id(), sent.as_str(), None);
         let grant = bind("grant", cond(granted_to_me, path(format::GRANT), anew), |grant| {
-            // The longest ttl counts, because the attempt that was granted first may rely on it.
+            // The id stays. The longest ttl counts, because the attempt that was granted first may rely on it.
             let longest = |field, duration| max(grant.field(field), millis_up(duration));
+            let Timing { ttl, max_clock_skew, .. } = *self.request.timing;
             let again = doc! {
-                grant::SENT_MICROS: me.field(entry::SENT_MICROS),
-                grant::TTL_MS: longest(grant::TTL_MS, timing.ttl),
-                grant::MAX_CLOCK_SKEW_MS: longest(grant::MAX_CLOCK_SKEW_MS, timing.max_clock_skew),
+                grant::SENT_MICROS: sent,
+                grant::TTL_MS: longest(grant::TTL_MS, ttl),
+                grant::MAX_CLOCK_SKEW_MS: longest(grant::MAX_CLOCK_SKEW_MS, max_clock_skew),
                 grant::WRITES: one_more_write(),
             };
             merge(grant, again)

@@ -1,4 +1,4 @@
-//! The parts that acquires have in common: the request, the answers, and the upsert.
+//! The request of an acquire, and the answers to it.
 
 use chrono::{DateTime, Utc};
 
@@ -120,50 +120,4 @@ pub struct GrantedShare {
     pub permits: Permits,
     /// The document may expire later, with another holder.
     pub expires_at: Option<DateTime<Utc>>,
-}
-
-/// One upsert that replaces the document. The reply shows `fields` of the new document.
-pub(super) fn upsert(
-    collection: &str,
-    query: Document,
-    replacement: Document,
-    fields: Document,
-) -> Document {
-    doc! {
-        "findAndModify": collection,
-        "query": query,
-        "update": [{ "$replaceWith": replacement }],
-        "upsert": true,
-        "new": true,
-        "fields": fields,
-        // The server refuses the hint when the index is missing: without the index, two upserts could both win.
-        "hint": { format::NAME: 1 },
-        "collation": simple_collation(),
-        "writeConcern": majority(),
-    }
-}
-
-/// The document in the reply to an upsert.
-pub(super) fn document(reply: &Document) -> Result<&Document, DecodeError> {
-    let document = reply.get_document("value");
-    document.map_err(|_| malformed("the reply to an acquire contains no document"))
-}
-
-/// The fields of a new grant, with this echo.
-pub(super) fn anew(
-    request: &AcquireRequest,
-    grant_id: &GrantId,
-    sent: impl Into<Bson>,
-) -> Document {
-    doc! {
-        grant::VALUE: literal(&request.value),
-        grant::ID: literal(grant_id.as_str()),
-        grant::SENT_MICROS: sent.into(),
-        grant::OWNER: literal(&*request.owner),
-        grant::ACQUIRED_AT: "$$NOW",
-        grant::TTL_MS: millis_up(request.timing.ttl),
-        grant::MAX_CLOCK_SKEW_MS: millis_up(request.timing.max_clock_skew),
-        grant::METADATA: literal(request.metadata.clone()),
-        grant::WRITES: one_more_write(),
-    }
 }

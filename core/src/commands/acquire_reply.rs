@@ -1,9 +1,10 @@
 //! The reply to an acquire: the lease, and the caller's own grant in either form.
 
-use super::acquire_parts::{AcquireRequest, GrantedShare, document};
+use super::acquire_parts::{AcquireRequest, GrantedShare};
 use super::admission::{elements, is_of, is_shared};
+use super::fast_acquire::document;
 use super::snapshot::{self, LeaseSnapshot};
-use super::variables::{Variable, bind, filter};
+use super::variables::{Variable, bind, filter, in_scope};
 use super::*;
 
 /// The fields of the reply: the caller's own record in shared use, the time until the first holder's expiry, the
@@ -35,19 +36,18 @@ pub(super) fn projection(request: &AcquireRequest) -> Document {
 /// corrupt, and the call needs to know no more of the others than whether there are any. A check of all others would
 /// cost the server much time.
 pub(super) fn fast_projection(value: &str, id: &str) -> Document {
-    let shared = bind("elements", elements(), |elements| {
-        bind("last", doc! { "$arrayElemAt": [elements, -1] }, |last| {
-            let is_this = eq(last.field(holder::ID), literal(id));
-            let is_new = eq(last.field(holder::ACQUIRED_AT), "$$NOW");
-            let if_alone =
-                |field| cond(eq(doc! { "$size": elements }, 1), last.field(field), "$$REMOVE");
-            let granted = doc! {
-                OWN: own_part(last),
-                IN_USE: if_alone(holder::PERMITS),
-                LIMIT: if_alone(holder::LIMIT),
-            };
-            cond(all([is_this, is_new]), granted, of_lease(elements, value))
-        })
+    let shared = in_scope(|scope| {
+        let elements = scope.bind("elements", elements());
+        let last = scope.bind("last", doc! { "$arrayElemAt": [elements, -1] });
+        let is_this = eq(last.field(holder::ID), literal(id));
+        let is_new = eq(last.field(holder::ACQUIRED_AT), "$$NOW");
+        let is_alone = eq(doc! { "$size": elements }, 1);
+        let granted = doc! {
+            OWN: own_part(last),
+            IN_USE: cond(&is_alone, last.field(holder::PERMITS), "$$REMOVE"),
+            LIMIT: cond(is_alone, last.field(holder::LIMIT), "$$REMOVE"),
+        };
+        cond(all([is_this, is_new]), granted, of_lease(elements, value))
     });
     with(snapshot::projection(), SHARED, shared)
 }

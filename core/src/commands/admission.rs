@@ -4,7 +4,7 @@
 //! beside it. The list counts only while the document's value is that of shared use.
 
 use super::acquire_parts::AcquireRequest;
-use super::variables::{Variable, bind, filter, map, reduce};
+use super::variables::{Scope, Variable, bind, filter, in_scope, map, reduce};
 use super::*;
 
 /// More than a queue may have.
@@ -67,8 +67,8 @@ pub(super) fn waits(each: Variable, kept: Variable) -> Document {
 pub(super) struct Room<'a> {
     /// The caller, where it asks to be admitted. It is alive, so it gets its whole ttl.
     pub(super) asker: Option<&'a AcquireRequest>,
-    /// Who stays, and whether anybody may be admitted. `None` where the lease was held by one, whose grant has ended:
-    /// without those parts, the server has less to parse.
+    /// `None` where the grant of an exclusive holder ends: anybody may be admitted, and nobody stays. Without the parts
+    /// for those who stay, the server has less to parse.
     pub(super) beside: Option<Beside>,
 }
 
@@ -91,24 +91,16 @@ pub(super) struct Admitted {
 }
 
 impl Room<'_> {
-    /// An expression in the scope of those entries of this line that fit, from the first one on.
-    pub(super) fn of_line(
-        self,
-        line: impl Into<Bson>,
-        inner: impl FnOnce(Admitted) -> Document,
-    ) -> Document {
-        bind("callers", line, |line| {
-            bind("fit", self.fitting(line), |fit| {
-                let count = fit.field("count");
-                // The server refuses to take no element of a list.
-                let is_any = doc! { "$gt": [&count, 0] };
-                let first = cond(is_any, doc! { "$slice": [line, &count] }, NO_ELEMENT);
-                let rest = doc! { "$slice": [line, count, LENGTH_MAX] };
-                bind("admitted", map(first, |each| self.holder(each)), |admitted| {
-                    bind("rest", rest, |rest| inner(Admitted { admitted, rest }))
-                })
-            })
-        })
+    /// Binds those entries of this line that fit, from the first one on.
+    pub(super) fn of_line(self, scope: &mut Scope, line: impl Into<Bson>) -> Admitted {
+        let line = scope.bind("callers", line);
+        let count = scope.bind("fit", self.fitting(line)).field("count");
+        // The server refuses to take no element of a list.
+        let is_any = doc! { "$gt": [&count, 0] };
+        let first = cond(is_any, doc! { "$slice": [line, &count] }, NO_ELEMENT);
+        let admitted = scope.bind("admitted", map(first, |each| self.holder(each)));
+        let rest = scope.bind("rest", doc! { "$slice": [line, count, LENGTH_MAX] });
+        Admitted { admitted, rest }
     }
 
     /// How many entries fit: the first that does not fit blocks the others.
@@ -123,21 +115,21 @@ impl Room<'_> {
             }
         };
         reduce(line, doc! { "count": 0, "used": used, "bound": bound }, |value, this| {
-            let used = doc! { "$add": [value.field("used"), this.field(entry::PERMITS)] };
-            let bound = doc! { "$min": [value.field("bound"), this.field(entry::LIMIT)] };
-            bind("used", used, |used| {
-                bind("bound", bound, |bound| {
-                    let count = doc! { "$add": [value.field("count"), 1] };
-                    let one_more = doc! { "count": count, "used": used, "bound": bound };
-                    // Nothing fits behind it.
-                    let full = doc! { "count": value.field("count"), "used": 0, "bound": -1 };
-                    cond(doc! { "$lte": [used, bound] }, one_more, full)
-                })
+            in_scope(|scope| {
+                let used = doc! { "$add": [value.field("used"), this.field(entry::PERMITS)] };
+                let used = scope.bind("used", used);
+                let bound = doc! { "$min": [value.field("bound"), this.field(entry::LIMIT)] };
+                let bound = scope.bind("bound", bound);
+                let count = doc! { "$add": [value.field("count"), 1] };
+                let one_more = doc! { "count": count, "used": used, "bound": bound };
+                // Nothing fits behind it.
+                let full = doc! { "count": value.field("count"), "used": 0, "bound": -1 };
+                cond(doc! { "$lte": [used, bound] }, one_more, full)
             })
         })
     }
 
-    /// The holder that an entry becomes: the fields of both have the same names.
+    /// The holder that an entry becomes. The fields of both have the same names.
     fn holder(self, each: Variable) -> Document {
         let granted = doc! {
             holder::ACQUIRED_AT: "$$NOW",
@@ -171,20 +163,13 @@ impl Room<'_> {
         refreshed: impl Into<Bson>,
         nobody: Document,
     ) -> Document {
-        let first = doc! { "$arrayElemAt": [of.admitted, 0] };
-        let shared = match self.beside {
-            None => {
-                let is_any = doc! { "$ne": [of.admitted, []] };
-                cond(is_any, self.shared(of, of.admitted), nobody)
-            }
-            Some(_) => {
-                let all = doc! { "$concatArrays": [refreshed.into(), of.admitted] };
-                bind("all", all, |all| {
-                    cond(doc! { "$ne": [all, []] }, self.shared(of, all), nobody)
-                })
-            }
+        let all = match self.beside {
+            None => of.admitted.into(),
+            Some(_) => Bson::from(doc! { "$concatArrays": [refreshed.into(), of.admitted] }),
         };
-        bind("first", first, |first| {
+        let shared =
+            bind("all", all, |all| cond(doc! { "$ne": [all, []] }, self.shared(of, all), nobody));
+        bind("first", doc! { "$arrayElemAt": [of.admitted, 0] }, |first| {
             cond(eq(first.field(holder::LIMIT), 1), self.exclusive(of, first), shared)
         })
     }
@@ -198,7 +183,7 @@ impl Room<'_> {
             // The answer tells the caller.
             Some(asker) => cond(is_of(first, &asker.value), "$$REMOVE", told),
         };
-        let mut grant = first.fields([
+        let grant = first.fields([
             grant::VALUE,
             grant::ID,
             grant::SENT_MICROS,
@@ -208,11 +193,10 @@ impl Room<'_> {
             grant::MAX_CLOCK_SKEW_MS,
             grant::METADATA,
         ]);
-        grant.insert(grant::WRITES, one_more_write());
         let has_no_field = eq(doc! { "$type": path(format::HOLDERS) }, "missing");
         doc! {
             format::VALUE: first.field(holder::VALUE),
-            format::GRANT: grant,
+            format::GRANT: with(grant, grant::WRITES, one_more_write()),
             format::EXPIRES_AT: first.field(holder::EXPIRES_AT),
             format::PROMOTED: told,
             format::QUEUE: queue::left(of.rest),
@@ -241,6 +225,7 @@ impl Room<'_> {
 
     /// The text of `admitted`: the waiters that are admitted besides the caller.
     fn told(self, admitted: Variable) -> Document {
+        // An exclusive caller is not admitted with others.
         let others: Bson = match self.asker.filter(|asker| !asker.permits.is_exclusive()) {
             None => admitted.into(),
             Some(asker) => filter(admitted, |each| not(is_of(each, &asker.value))).into(),

@@ -1,7 +1,7 @@
 //! Fast-path upsert, single or batched.
 //!
-//! It grants a lease that has no holder and no queue, and otherwise changes nothing. A queue whose waiters have all died
-//! is left to the slow acquire, which is three times as long; most leases are free when they are acquired.
+//! It grants a lease that has no holder and no queue, and otherwise changes nothing. A queue whose waiters have all
+//! died is left to the slow acquire, which is three times as long; most leases are free when they are acquired.
 //!
 //! Under churn the command is told that the document does not exist, and does not look it up: it inserts the document,
 //! or is refused because the name is taken. A look-up would walk over all deleted index entries up to the next one.
@@ -9,9 +9,7 @@
 //! Only for a call whose value is new, and only for attempts before its first slow acquire: a grant found under that
 //! value belongs to another attempt, and is never accepted here.
 
-use super::acquire_parts::{
-    AcquireReply, AcquireRequest, Granted, Refused, anew, document, upsert,
-};
+use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused};
 use super::snapshot::{self, LeaseSnapshot};
 use super::*;
 use crate::rules::guesses::FastForm;
@@ -56,10 +54,11 @@ impl FastAcquire {
     /// The new document: granted to this call, or unchanged.
     fn granted_or_unchanged(&self, sent: Instant) -> Document {
         let request = self.request.as_ref();
+        let grant = anew(request, &self.grant_id(), echo(sent), None);
         let granted = doc! {
             format::VALUE: literal(&request.value),
             format::EXPIRES_AT: now_plus(request.lasts_ms()),
-            format::GRANT: anew(request, &self.grant_id(), echo(sent)),
+            format::GRANT: with(grant, grant::WRITES, one_more_write()),
         };
         let is_free = all([admission::has_no_holder(), queue::is_empty()]);
         let changes = cond(is_free, granted, doc! {});
@@ -127,6 +126,54 @@ impl Command for FastAcquire {
         let found = snapshot::read(document(reply)?);
         Ok(self.read(found, sent, self.request.token(reply)?))
     }
+}
+
+/// One upsert that replaces the document. The reply shows `fields` of the new document.
+pub(super) fn upsert(
+    collection: &str,
+    query: Document,
+    replacement: Document,
+    fields: Document,
+) -> Document {
+    doc! {
+        "findAndModify": collection,
+        "query": query,
+        "update": [{ "$replaceWith": replacement }],
+        "upsert": true,
+        "new": true,
+        "fields": fields,
+        // The server refuses the hint when the index is missing: without the index, two upserts could both win.
+        "hint": { format::NAME: 1 },
+        "collation": simple_collation(),
+        "writeConcern": majority(),
+    }
+}
+
+/// The document in the reply to an upsert.
+pub(super) fn document(reply: &Document) -> Result<&Document, DecodeError> {
+    let document = reply.get_document("value");
+    document.map_err(|_| malformed("the reply to an acquire contains no document"))
+}
+
+/// The fields of a new grant with this echo; with an expiry, those of a holder in shared use.
+pub(super) fn anew(
+    request: &AcquireRequest,
+    grant_id: &GrantId,
+    sent: impl Into<Bson>,
+    until: Option<Document>,
+) -> Document {
+    let mut grant = doc! {
+        grant::VALUE: literal(&request.value),
+        grant::ID: literal(grant_id.as_str()),
+        grant::SENT_MICROS: sent.into(),
+        grant::OWNER: literal(&*request.owner),
+        grant::ACQUIRED_AT: "$$NOW",
+    };
+    grant.extend(until.map(|until| (holder::EXPIRES_AT.to_owned(), until.into())));
+    grant.insert(grant::TTL_MS, millis_up(request.timing.ttl));
+    grant.insert(grant::MAX_CLOCK_SKEW_MS, millis_up(request.timing.max_clock_skew));
+    grant.insert(grant::METADATA, literal(request.metadata.clone()));
+    grant
 }
 
 /// Attempts of many calls in one command. The effect of each is `spec::fast_acquire`. [`who_was_granted`] tells the

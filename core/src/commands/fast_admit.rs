@@ -1,10 +1,11 @@
 //! Fast admit: an upsert that admits a call for permits beside other holders, and otherwise changes nothing.
 
-use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused, upsert};
+use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused};
 use super::acquire_reply::{HAS_QUEUE, fast_projection, read};
 use super::admission::is_unexpired;
+use super::fast_acquire::{anew, upsert};
 use super::snapshot::LeaseSnapshot;
-use super::variables::{bind, filter};
+use super::variables::{bind, filter, in_scope};
 use super::*;
 
 /// The first attempt of a call under a limit above 1, whose value is new. Its effect is `spec::fast_admit`, and its
@@ -57,45 +58,34 @@ impl FastAdmit {
     }
 
     fn admitted_or_unchanged(&self, sent: Instant) -> Document {
-        let AcquireRequest { value, timing, permits, .. } = self.request.as_ref();
+        let AcquireRequest { value, permits, .. } = self.request.as_ref();
         let (count, limit) = (i64::from(permits.count()), i64::from(permits.limit()));
-        let own = doc! {
-            holder::VALUE: literal(value),
-            holder::ID: literal(self.grant_id().as_str()),
-            holder::SENT_MICROS: echo(sent),
-            holder::OWNER: literal(&*self.request.owner),
-            holder::ACQUIRED_AT: "$$NOW",
-            holder::EXPIRES_AT: now_plus(self.request.lasts_ms()),
-            holder::TTL_MS: millis_up(timing.ttl),
-            holder::MAX_CLOCK_SKEW_MS: millis_up(timing.max_clock_skew),
-            holder::METADATA: literal(self.request.metadata.clone()),
-            holder::PERMITS: count,
-            holder::LIMIT: limit,
-            holder::WRITES: 1_i64,
-        };
-        let changes = bind("elements", admission::elements(), |elements| {
+        let until = now_plus(self.request.lasts_ms());
+        let mut own = anew(&self.request, &self.grant_id(), echo(sent), Some(until));
+        own.extend(doc! { holder::PERMITS: count, holder::LIMIT: limit, holder::WRITES: 1_i64 });
+        let changes = in_scope(|scope| {
+            let elements = scope.bind("elements", admission::elements());
             let unexpired = filter(elements, is_unexpired);
             let kept = cond(admission::is_shared(elements), unexpired, NO_ELEMENT);
-            bind("kept", kept, |kept| {
-                let admitted = bind("all", doc! { "$concatArrays": [kept, [own]] }, |all| {
-                    doc! {
-                        format::VALUE: format::SHARED_VALUE,
-                        format::HOLDERS: all,
-                        format::EXPIRES_AT: { "$max": all.field(holder::EXPIRES_AT) },
-                    }
-                });
-                let limits = doc! { "$concatArrays": [kept.field(holder::LIMIT), [limit]] };
-                let in_use = doc! { "$add": [{ "$sum": kept.field(holder::PERMITS) }, count] };
-                let is_any = doc! { "$gt": [{ "$size": kept }, 0] };
-                let fits = all([
-                    queue::is_empty(),
-                    // A late first attempt finds the grant of the second one.
-                    not(is_in(literal(value), kept.field(holder::VALUE))),
-                    any([admission::has_no_holder(), is_any]),
-                    doc! { "$lte": [in_use, { "$min": limits }] },
-                ]);
-                cond(fits, admitted, doc! {})
-            })
+            let kept = scope.bind("kept", kept);
+            let admitted = bind("all", doc! { "$concatArrays": [kept, [own]] }, |all| {
+                doc! {
+                    format::VALUE: format::SHARED_VALUE,
+                    format::HOLDERS: all,
+                    format::EXPIRES_AT: { "$max": all.field(holder::EXPIRES_AT) },
+                }
+            });
+            let limits = doc! { "$concatArrays": [kept.field(holder::LIMIT), [limit]] };
+            let in_use = doc! { "$add": [{ "$sum": kept.field(holder::PERMITS) }, count] };
+            let is_any = doc! { "$gt": [{ "$size": kept }, 0] };
+            let fits = all([
+                queue::is_empty(),
+                // A late first attempt finds the grant of the second one.
+                not(is_in(literal(value), kept.field(holder::VALUE))),
+                any([admission::has_no_holder(), is_any]),
+                doc! { "$lte": [in_use, { "$min": limits }] },
+            ]);
+            cond(fits, admitted, doc! {})
         });
         merge("$$ROOT", changes)
     }

@@ -1,10 +1,10 @@
 //! Release: deletes documents or leaves tombstones, ends grants and admits waiters, or postpones the end.
 
-use super::admission::{Admitted, Beside, Room, is_of, is_unexpired, waits};
+use super::admission::{Beside, Room, is_of, is_unexpired, waits};
 use super::reply::{
     Ended, RefusedStatements, decode_counted, decode_update, no_write_error, refused_statements,
 };
-use super::variables::{Variable, bind, filter};
+use super::variables::{Variable, filter, in_scope};
 use super::*;
 use crate::rules::outcome::{Outcome, REFUSED};
 use crate::rules::tombstone::TombstoneValues;
@@ -146,24 +146,26 @@ impl End {
     }
 
     fn filter(&self, target: &ReleaseTarget) -> Document {
-        let mut list = ReleaseTarget::shared(doc! { "$elemMatch": target.in_list() });
+        let list = ReleaseTarget::shared(doc! { "$elemMatch": target.in_list() });
         // Without a date, the others of the list do not count, and the name is free.
-        list.insert(format::EXPIRES_AT, doc! { "$type": "date" });
+        let list = with(list, format::EXPIRES_AT, doc! { "$type": "date" });
         let mut any = target.in_form(target.in_plain_fields(), list);
-        if self.scope == EndScope::HeldOrQueued {
-            any.push(queue::has_element_of(target.value.as_str()));
-        }
-        let mut filter = target.named(any);
-        if self.scope == EndScope::BesideOthers {
-            let exists = doc! { "$exists": true };
-            let mut others = vec![doc! { format!("{}.0", format::QUEUE): &exists }];
-            if target.form != Form::Plain {
-                let second = format!("{}.1", format::HOLDERS);
-                others.push(doc! { second: exists, format::VALUE: format::SHARED_VALUE });
+        match self.scope {
+            EndScope::Anywhere => target.named(any),
+            EndScope::HeldOrQueued => {
+                any.push(queue::has_element_of(target.value.as_str()));
+                target.named(any)
             }
-            filter.insert("$and", vec![doc! { "$or": others }]);
+            EndScope::BesideOthers => {
+                let exists = doc! { "$exists": true };
+                let mut others = vec![doc! { format!("{}.0", format::QUEUE): &exists }];
+                if target.form != Form::Plain {
+                    let second = format!("{}.1", format::HOLDERS);
+                    others.push(doc! { second: exists, format::VALUE: format::SHARED_VALUE });
+                }
+                with(target.named(any), "$and", vec![doc! { "$or": others }])
+            }
         }
-        filter
     }
 }
 
@@ -184,46 +186,44 @@ fn ended(target: &ReleaseTarget, form: FoundForm, nobody: &str) -> Document {
     if form == FoundForm::Plain {
         return ended_alone(nobody);
     }
-    bind("elements", admission::elements(), |elements| {
-        bind("shared", admission::is_shared(elements), |shared| {
-            let stays =
-                filter(elements, |each| all([is_unexpired(each), not(target.is_holder(each))]));
-            bind("kept", cond(shared, stays, NO_ELEMENT), |kept| {
-                bind("open", is_open(target, form, elements, shared), |open| {
-                    let line = filter(queue::entries(), |each| {
-                        let is_other = not(is_of(each, &target.value));
-                        all([queue::is_entry(each), waits(each, kept), is_other])
-                    });
-                    let room = Room { asker: None, beside: Some(Beside { kept, open }) };
-                    let changes = |of: Admitted| room.changes(of, kept, freed(nobody, of.rest));
-                    cond(open, room.of_line(line, changes), closed(target, elements))
-                })
-            })
-        })
+    in_scope(|scope| {
+        let elements = scope.bind("elements", admission::elements());
+        let shared = scope.bind("shared", admission::is_shared(elements));
+        let stays = |each| all([is_unexpired(each), not(target.is_holder(each))]);
+        let kept = scope.bind("kept", cond(shared, filter(elements, stays), NO_ELEMENT));
+        let open = match form {
+            // The target counts.
+            FoundForm::List => doc! { "$or": [admission::has_no_holder(), shared] },
+            // Anybody may be admitted where the lease is free, or the target's, or in shared use by holders that count.
+            FoundForm::Plain | FoundForm::Any => {
+                let counts = |each| any([is_unexpired(each), target.is_holder(each)]);
+                let is_any = doc! { "$and": [shared, { "$ne": [filter(elements, counts), []] }] };
+                any([admission::has_no_holder(), target.has_lease(), is_any])
+            }
+        };
+        let open = scope.bind("open", open);
+        let line = filter(queue::entries(), |each| {
+            let is_other = not(is_of(each, &target.value));
+            all([queue::is_entry(each), waits(each, kept), is_other])
+        });
+        let admitted = in_scope(|scope| {
+            let room = Room { asker: None, beside: Some(Beside { kept, open }) };
+            let of = room.of_line(scope, line);
+            room.changes(of, kept, freed(nobody, of.rest))
+        });
+        cond(open, admitted, closed(target, elements))
     })
 }
 
-/// The same where the target has the exclusive lease: it is open, and its own entry is not live.
+/// The same where the target has the exclusive lease. Its own entry is not live.
 fn ended_alone(nobody: &str) -> Document {
-    let line = filter(queue::entries(), |each| all([queue::is_entry(each), queue::is_live(each)]));
-    let room = Room { asker: None, beside: None };
-    room.of_line(line, |of| room.changes(of, NO_ELEMENT, freed(nobody, of.rest)))
-}
-
-/// Whether anybody may be admitted: the lease is free, or the target's, or in shared use by holders that count.
-fn is_open(
-    target: &ReleaseTarget,
-    form: FoundForm,
-    elements: Variable,
-    shared: Variable,
-) -> Document {
-    if form == FoundForm::List {
-        // The target counts.
-        return doc! { "$or": [admission::has_no_holder(), shared] };
-    }
-    let counting = filter(elements, |each| any([is_unexpired(each), target.is_holder(each)]));
-    let is_any = doc! { "$and": [shared, { "$ne": [counting, []] }] };
-    any([admission::has_no_holder(), target.has_lease(), is_any])
+    in_scope(|scope| {
+        let line =
+            filter(queue::entries(), |each| all([queue::is_entry(each), queue::is_live(each)]));
+        let room = Room { asker: None, beside: None };
+        let of = room.of_line(scope, line);
+        room.changes(of, NO_ELEMENT, freed(nobody, of.rest))
+    })
 }
 
 /// The fields that change where nobody holds afterwards.

@@ -52,11 +52,6 @@ impl Command for RenewHolders {
     }
 }
 
-/// A filter on elements: a document whose expiry is not a date.
-pub(super) fn is_undated() -> Document {
-    doc! { "$elemMatch": { holder::EXPIRES_AT: { "$not": { "$type": "date" } } } }
-}
-
 fn ids<'a>(grants: &[&'a RenewalTarget]) -> Vec<&'a str> {
     grants.iter().map(|grant| grant.key.grant_id()).collect()
 }
@@ -68,13 +63,14 @@ fn renewed(
     grants: &[&RenewalTarget],
     sent: Instant,
 ) -> Document {
+    let undated = doc! { holder::EXPIRES_AT: { "$not": { "$type": "date" } } };
     let filter = doc! {
         format::NAME: names.into(),
         format!("{}.{}", format::HOLDERS, holder::ID): ids_found,
         format::VALUE: format::SHARED_VALUE,
         // A corrupt document is not repaired. It is an expression for the reason that `has_sound_expiry` names.
         "$expr": is_date(format::EXPIRES_AT),
-        format::HOLDERS: { "$type": "array", "$not": is_undated() },
+        format::HOLDERS: { "$type": "array", "$not": { "$elemMatch": undated } },
     };
     statement_for_each(filter, prolonged(grants, sent))
 }

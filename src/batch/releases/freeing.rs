@@ -12,8 +12,7 @@ use crate::failure::{Failure, decode_failure};
 use crate::runner::{AttemptLimits, AttemptResult, Slot};
 use crate::telemetry;
 use mongo_lease_core::commands::DecodeError;
-use mongo_lease_core::commands::release::Tombstone;
-use mongo_lease_core::commands::release::{Delete, ReleaseTarget};
+use mongo_lease_core::commands::release::{Delete, ReleaseTarget, Tombstone};
 use mongo_lease_core::commands::reply::{Ended, RefusedStatements};
 use mongo_lease_core::rules::outcome::REFUSED;
 

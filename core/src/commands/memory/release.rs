@@ -4,8 +4,9 @@ use crate::rules::time::{Instant, millis_up};
 use crate::spec::{self, AsBuilt};
 
 use super::InMemory;
-use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget};
-use crate::commands::release::{Tombstone, Tombstoned};
+use crate::commands::release::{
+    Delete, End, EndLater, GrantMatch, ReleaseTarget, Tombstone, Tombstoned,
+};
 use crate::commands::reply::Ended;
 use crate::memory::{Collection, LeaseDocument, MemoryCommand, Texts};
 

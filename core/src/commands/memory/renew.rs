@@ -6,8 +6,7 @@ use crate::spec::{self, AsBuilt};
 
 use super::{InMemory, snapshot};
 use crate::commands::echo;
-use crate::commands::renew::StandaloneToken;
-use crate::commands::renew::{GrantKey, RenewMany, Resume};
+use crate::commands::renew::{GrantKey, RenewMany, Resume, StandaloneToken};
 use crate::commands::reply::Renewed;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::memory::{Collection, MemoryCommand, Texts};

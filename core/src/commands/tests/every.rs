@@ -17,16 +17,12 @@ use crate::commands::Command;
 use crate::commands::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
 use crate::commands::fast_admit::FastAdmit;
-use crate::commands::find::FindHolders;
-use crate::commands::find::{FindLeases, GetLease, Page};
+use crate::commands::find::{FindHolders, FindLeases, GetLease, Page};
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use crate::commands::indexes::FindOtherFormat;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
-use crate::commands::release::Tombstone;
-use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget};
-use crate::commands::renew::Guard;
-use crate::commands::renew::StandaloneToken;
-use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
+use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget, Tombstone};
+use crate::commands::renew::{GrantKey, Guard, RenewMany, RenewalTarget, Resume, StandaloneToken};
 use crate::commands::renew_holders::RenewHolders;
 
 /// Contained in each text of a user's, and in none of ours.

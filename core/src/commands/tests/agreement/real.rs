@@ -14,10 +14,8 @@ use super::texts::{call, duration, grant_id, held_text, instant, text};
 use crate::commands::Command;
 use crate::commands::DecodeError;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
-use crate::commands::release::Tombstone;
-use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget};
-use crate::commands::renew::Guard;
-use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
+use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget, Tombstone};
+use crate::commands::renew::{GrantKey, Guard, RenewMany, RenewalTarget, Resume};
 use crate::commands::renew_holders::RenewHolders;
 use crate::commands::tests::fresh_values;
 

@@ -8,8 +8,7 @@ use super::super::{SENT, target, values};
 use super::golden::assert_golden;
 use super::{is_sound, line, simple, update};
 use crate::commands::Command;
-use crate::commands::release::Tombstone;
-use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget};
+use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget, Tombstone};
 
 /// Each way to select a grant.
 fn whiches() -> [GrantMatch; 4] {
