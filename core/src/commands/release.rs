@@ -17,7 +17,8 @@ use super::{grant_field, is_date, majority, path, queue, simple_collation};
 use crate::commands::Command;
 use crate::commands::DecodeError;
 
-pub use super::release_target::{Form, GrantMatch, ReleaseTarget};
+pub use super::release_target::{Form, ReleaseTarget};
+pub use crate::texts::GrantMatch;
 
 /// Deletes lease documents, each only where the target is the only holder and the queue has no entry, live or expired.
 /// The effect on each is `spec::delete`.

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::bson::Timestamp;
 use crate::spec::{self, AsBuilt, EndScope, Expiry, GrantMatch, HolderElement};
-
-use super::texts::{Admission, LeaseDocument, Promoted};
+use crate::texts::{Admission, LeaseDocument, Promoted};
 
 /// How often the TTL monitor deletes the expired documents.
 const TTL_MONITOR_EVERY_MS: i64 = 60_000;

@@ -10,12 +10,17 @@ use super::types::Types;
 /// Which of a value's grants a release ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GrantMatch<T: Types> {
-    /// Any grant.
+    /// Any grant: the value alone decides.
     Any,
     /// This grant.
     Grant(T::GrantId),
-    /// Any grant of this call except the accepted one, which has a release of its own.
-    Call(T::CallId, Option<T::GrantId>),
+    /// Any grant of this call's attempts, except the one that the caller accepted: that one is released by its own id.
+    Call {
+        /// The call.
+        call_id: T::CallId,
+        /// The grant that the caller accepted.
+        except: Option<T::GrantId>,
+    },
 }
 
 /// The documents in which [`end`] ends a grant.
@@ -43,12 +48,12 @@ impl<T: Types> GrantMatch<T> {
     }
 
     /// Whether it means the grant with this id.
-    fn has(&self, id: Option<&T::GrantId>) -> bool {
+    pub fn has(&self, id: Option<&T::GrantId>) -> bool {
         match self {
             GrantMatch::Any => true,
             GrantMatch::Grant(meant) => id == Some(meant),
-            GrantMatch::Call(call, except) => {
-                id.is_some_and(|id| T::is_of_call(id, call) && Some(id) != except.as_ref())
+            GrantMatch::Call { call_id, except } => {
+                id.is_some_and(|id| T::is_of_call(id, call_id) && Some(id) != except.as_ref())
             }
         }
     }

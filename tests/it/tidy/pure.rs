@@ -64,6 +64,8 @@ fn may_import(path: &str, target: &str) -> bool {
         "commands" if path.starts_with("commands/memory/") => true,
         "commands" => !is(&["spec"]) || is_type(target),
         "memory" => !is(&["commands"]),
+        // The specification's types as both have them.
+        "texts" => is(&["bson", "format", "rules", "spec"]),
         "info" | "schema" => is(&["bson", "format", "info", "rules"]),
         "lib" => true,
         _ => false,

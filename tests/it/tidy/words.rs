@@ -43,7 +43,7 @@ reader:
 permit:
 limit: format.rs rules/permits.rs commands/acquire_reply.rs acquire/share.rs acquire/semaphore.rs
     tower/layer.rs
-value: format.rs spec/types.rs spec/document.rs memory/texts.rs commands/renew.rs acquire/mod.rs
+value: format.rs spec/types.rs spec/document.rs texts.rs commands/renew.rs acquire/mod.rs
     lease.rs
 token: lib.rs token.rs commands/mod.rs acquire/call.rs lease.rs
 fence:
@@ -57,7 +57,7 @@ queue: format.rs spec/mod.rs spec/document.rs commands/mod.rs
 entry: format.rs spec/document.rs spec/request.rs commands/acquire.rs wait/waiters.rs
 heartbeat: spec/queue.rs commands/mod.rs commands/heartbeat.rs commands/queue.rs
     commands/memory/mod.rs wait/mod.rs
-admission: spec/mod.rs spec/holders.rs commands/mod.rs memory/texts.rs
+admission: spec/mod.rs spec/holders.rs commands/mod.rs texts.rs
 hand_off:
 release: lib.rs spec/mod.rs commands/mod.rs commands/memory/mod.rs memory/mod.rs memory/leases.rs
     lease.rs manager.rs several/lease_set.rs

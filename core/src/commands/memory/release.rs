@@ -4,20 +4,10 @@ use crate::rules::time::{Instant, millis_up};
 use crate::spec::{self, AsBuilt};
 
 use super::InMemory;
-use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget};
+use crate::commands::release::{Delete, End, EndLater, ReleaseTarget};
 use crate::commands::reply::Ended;
 use crate::commands::tombstone::{Tombstone, Tombstoned};
-use crate::memory::{Collection, LeaseDocument, MemoryCommand, Texts};
-
-fn grant(grant: &GrantMatch) -> spec::GrantMatch<Texts> {
-    match grant {
-        GrantMatch::Any => spec::GrantMatch::Any,
-        GrantMatch::Grant(id) => spec::GrantMatch::Grant(id.clone()),
-        GrantMatch::Call { call_id, except } => {
-            spec::GrantMatch::Call(call_id.clone(), except.clone())
-        }
-    }
-}
+use crate::memory::{Collection, LeaseDocument, MemoryCommand};
 
 type After = (Option<LeaseDocument>, bool);
 
@@ -25,17 +15,11 @@ type After = (Option<LeaseDocument>, bool);
 fn each(
     leases: &mut Collection<'_>,
     targets: &[ReleaseTarget],
-    mut effect: impl FnMut(
-        Option<LeaseDocument>,
-        &ReleaseTarget,
-        &spec::GrantMatch<Texts>,
-        i64,
-    ) -> After,
+    mut effect: impl FnMut(Option<LeaseDocument>, &ReleaseTarget, i64) -> After,
 ) -> Ended {
     let mut count = 0;
     for target in targets {
-        let grant = grant(&target.grant);
-        let ended = leases.apply(&target.name, |found, now| effect(found, target, &grant, now));
+        let ended = leases.apply(&target.name, |found, now| effect(found, target, now));
         count += i64::from(ended);
     }
     Ended { count, at: Some(leases.operation_time()) }
@@ -47,8 +31,8 @@ impl InMemory<Ended> for Delete {
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Ended {
-        each(leases, &self.targets, |found, target, grant, _now| {
-            spec::delete(found, &target.value, grant, &AsBuilt)
+        each(leases, &self.targets, |found, target, _now| {
+            spec::delete(found, &target.value, &target.grant, &AsBuilt)
         })
     }
 }
@@ -59,8 +43,8 @@ impl InMemory<Tombstoned> for Tombstone {
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Tombstoned {
-        let ended = each(leases, &self.targets, |found, target, grant, _now| {
-            spec::tombstone(found, &target.value, grant, &AsBuilt)
+        let ended = each(leases, &self.targets, |found, target, _now| {
+            spec::tombstone(found, &target.value, &target.grant, &AsBuilt)
         });
         Tombstoned { ended, refused: None }
     }
@@ -72,8 +56,8 @@ impl InMemory<Ended> for End {
     }
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Ended {
-        each(leases, &self.targets, |found, target, grant, now| {
-            spec::end(found, &target.value, grant, self.scope, now, &AsBuilt)
+        each(leases, &self.targets, |found, target, now| {
+            spec::end(found, &target.value, &target.grant, self.scope, now, &AsBuilt)
         })
     }
 }
@@ -85,9 +69,8 @@ impl InMemory<bool> for EndLater {
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> bool {
         let (target, hold_at_least) = (&self.target, millis_up(self.hold_at_least));
-        let grant = grant(&target.grant);
         leases.apply(&target.name, |found, now| {
-            spec::release_later(found, &target.value, &grant, hold_at_least, now)
+            spec::release_later(found, &target.value, &target.grant, hold_at_least, now)
         })
     }
 }

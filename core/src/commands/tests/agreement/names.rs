@@ -157,7 +157,7 @@ impl Names {
     fn target(&self, chance: &mut Chance) -> Target {
         let Key { value, id } = self.held;
         let except = chance.one_of(&[None, Some(self.id), Some(id), Some(self.other.id)]);
-        let call = GrantMatch::Call(chance.one_of(&[id.call, id.call, 1, 10]), except);
+        let call = GrantMatch::Call { call_id: chance.one_of(&[id.call, id.call, 1, 10]), except };
         let which = chance.one_of(&[GrantMatch::Grant(id), call, call, GrantMatch::Any]);
         let form = chance.one_of(&[self.form, self.form, Form::Either, Form::Plain, Form::List]);
         Target { value, which, form }

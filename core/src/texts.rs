@@ -1,10 +1,9 @@
-//! The specification's types as the store in memory has them: texts.
+//! The specification's types as the database has them: texts.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use crate::bson::Document;
-
 use crate::format;
 use crate::rules::ids;
 use crate::rules::tombstone::PREFIX;
@@ -66,7 +65,7 @@ impl Types for Texts {
         call.has(grant)
     }
 
-    /// No other program has an index on the values here: so one value does for all documents.
+    /// In memory, no other program has an index on the values: so one does for all documents.
     fn nobody() -> String {
         format!("{PREFIX}in memory")
     }
@@ -76,6 +75,8 @@ impl Types for Texts {
     }
 }
 
+/// Which of a value's grants a release ends.
+pub type GrantMatch = spec::GrantMatch<Texts>;
 /// The document of a lease.
 pub type LeaseDocument = spec::Document<Texts>;
 /// The field of the last promotion.
