@@ -20,9 +20,8 @@ use super::{
 use crate::commands::Command;
 use crate::commands::DecodeError;
 
-pub use super::acquire_parts::{
-    AcquireReply, AcquireRequest, Granted, GrantedShare, QueueOptions, Refused,
-};
+pub use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, GrantedShare, Refused};
+pub use crate::spec::QueueOptions;
 
 /// An attempt that can join the queue. Its effect is `spec::acquire`.
 #[derive(Clone, Debug)]
@@ -171,7 +170,7 @@ impl SlowAcquire {
     /// This call's entry, where `old` is the one that it has.
     fn entry(&self, old: Variable, sent: Instant) -> Document {
         let AcquireRequest { timing, joins, permits, .. } = self.request.as_ref();
-        let life = joins.map_or(timing.ttl, |joins| joins.life);
+        let life = joins.map_or_else(|| millis_up(timing.ttl), |joins| joins.life);
         let id = literal(self.request.call_id.grant(self.attempt).as_str());
         let before = old.field(entry::ID);
         let id = match self.predecessor {
@@ -189,7 +188,7 @@ impl SlowAcquire {
             entry::PERMITS: Bson::Int64(permits.count().into()),
             entry::LIMIT: Bson::Int64(permits.limit().into()),
         };
-        entry.extend(queue::heartbeat_fields(old, echo(sent), millis_up(life)));
+        entry.extend(queue::heartbeat_fields(old, echo(sent), life));
         entry
     }
 

@@ -1,7 +1,6 @@
 //! The parts that acquires have in common: the request, the answers, and the upsert.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -13,6 +12,7 @@ use crate::rules::ids::{CallId, GrantId};
 use crate::rules::permits::Permits;
 use crate::rules::time::{Instant, millis_up};
 use crate::rules::timing::Timing;
+use crate::spec::QueueOptions;
 
 /// The request of one acquire call, the same for all of its attempts.
 #[derive(Clone, Debug)]
@@ -35,15 +35,6 @@ pub struct AcquireRequest {
     pub has_oplog: bool,
     /// How the call waits in the queue; `None` when it does not wait.
     pub joins: Option<QueueOptions>,
-}
-
-/// How a call waits in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueOptions {
-    /// How long the queue entry counts after a heartbeat.
-    pub life: Duration,
-    /// The most entries that a queue may have.
-    pub queue_max: u32,
 }
 
 /// The server's answer to an attempt.

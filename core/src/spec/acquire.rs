@@ -62,7 +62,7 @@ pub fn acquire<T: Types>(
     let after = room.filled(before.clone(), line, protections);
     let id = own_grant(&after, request);
     let may_wait = request.joins.is_some_and(|joins| {
-        before.expiry != Expiry::Damaged && (had_entry || length < joins.queue_max)
+        before.expiry != Expiry::Damaged && (had_entry || length < joins.queue_max as usize)
     });
     let after = if id.is_some() || may_wait { after } else { before };
     let reply = match id {

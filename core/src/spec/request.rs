@@ -32,10 +32,10 @@ pub struct AcquireRequest<T: Types> {
 /// How a call waits in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QueueOptions {
-    /// How long its entry counts after a heartbeat.
+    /// How long its entry counts after a heartbeat, in milliseconds in a command.
     pub life: i64,
     /// The most live entries that the queue may have.
-    pub queue_max: usize,
+    pub queue_max: u32,
 }
 
 impl<T: Types> AcquireRequest<T> {

@@ -6,7 +6,7 @@ use crate::rules::guesses::FastForm;
 use crate::rules::ids::GrantId;
 use crate::rules::permits::Permits;
 use crate::rules::time::{Instant, from_millis, millis_up};
-use crate::spec::{self, AsBuilt, FastReply, QueueOptions, Share};
+use crate::spec::{self, AsBuilt, FastReply, Share};
 use chrono::DateTime;
 
 use super::{InMemory, snapshot};
@@ -25,10 +25,6 @@ fn request(
     predecessor: Option<String>,
     sent: Instant,
 ) -> spec::AcquireRequest<Texts> {
-    let joins = request.joins.map(|joins| QueueOptions {
-        life: millis_up(joins.life),
-        queue_max: usize::try_from(joins.queue_max).unwrap_or(usize::MAX),
-    });
     spec::AcquireRequest {
         value: request.value.clone(),
         id,
@@ -39,7 +35,7 @@ fn request(
         ttl: millis_up(request.timing.ttl),
         max_clock_skew: millis_up(request.timing.max_clock_skew),
         sent: echo(sent),
-        joins,
+        joins: request.joins,
         predecessor,
         details: Details { owner: request.owner.to_string(), metadata: request.metadata.clone() },
     }

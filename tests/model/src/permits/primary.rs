@@ -65,7 +65,7 @@ impl Carrying<'_> {
             ttl: TTL,
             max_clock_skew: self.bounds.skew,
             sent: order.sent,
-            joins: Some(QueueOptions { life: self.bounds.life, queue_max: usize::MAX }),
+            joins: Some(QueueOptions { life: self.bounds.life, queue_max: u32::MAX }),
             predecessor: None,
             details: (),
         }
