@@ -141,7 +141,7 @@ fn prolonged<T: Types>(holder: Holder<T>, request: &AcquireRequest<T>, now: i64)
 /// When expiries alone make room for the caller: that of any holder for a share, and those of all for an exclusive
 /// lease.
 fn next_room<T: Types>(document: &Document<T>, request: &AcquireRequest<T>) -> Expiry {
-    match request.share.is_exclusive() {
+    match request.permits.is_exclusive() {
         true => document.expiry,
         false => admission::first_expiry(document),
     }
@@ -149,7 +149,7 @@ fn next_room<T: Types>(document: &Document<T>, request: &AcquireRequest<T>) -> E
 
 /// The grant that the caller has in this document, in the form that its limit asks for.
 fn own_grant<T: Types>(document: &Document<T>, request: &AcquireRequest<T>) -> Option<T::GrantId> {
-    if request.share.is_exclusive() {
+    if request.permits.is_exclusive() {
         let own = document.holders_grant().filter(|_| request.has_lease(document));
         return own.map(|grant| grant.id.clone());
     }

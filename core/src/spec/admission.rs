@@ -1,11 +1,12 @@
 //! Admission: who counts, how many waiters fit, and the document after their admission.
 
 use super::document::{Document, Entry, Expiry, Grant, LONG_AGO, Promoted};
-use super::holders::{Admission, Holder, Holders, LIMIT_MAX};
+use super::holders::{Admission, Holder, Holders};
 use super::protections::Protections;
 use super::queue;
 use super::request::AcquireRequest;
 use super::types::Types;
+use crate::rules::permits::LIMIT_MAX;
 
 /// The holders in shared use that a write keeps: those that have not expired, and the caller.
 pub(super) fn kept<T: Types>(
@@ -85,9 +86,7 @@ impl<T: Types> Room<'_, T> {
     ) -> Document<T> {
         let (admitted, rest) = self.fitting(line, protections);
         match admitted.first() {
-            Some(first) if first.share.is_exclusive() => {
-                self.held_by(first, before, rest, protections)
-            }
+            Some(first) if first.limit == 1 => self.held_by(first, before, rest, protections),
             Some(_) | None => self.shared_by(&admitted, before, rest, protections),
         }
     }
@@ -188,13 +187,13 @@ impl<T: Types> Room<'_, T> {
         if !self.is_open {
             return (Vec::new(), line);
         }
-        let mut in_use: i64 = self.kept.iter().map(|holder| holder.share.permits).sum();
-        let limits = self.kept.iter().map(|holder| holder.share.limit);
-        let mut limit = limits.min().unwrap_or(LIMIT_MAX).min(LIMIT_MAX);
+        let mut in_use: i64 = self.kept.iter().map(|holder| holder.permits).sum();
+        let limits = self.kept.iter().map(|holder| holder.limit);
+        let mut limit = limits.fold(LIMIT_MAX.into(), i64::min);
         let (mut admitted, mut rest) = (Vec::new(), Vec::new());
         for entry in protections.in_order(line) {
-            let with_it = in_use + entry.share.permits;
-            let its_limit = protections.limit_in_force(limit, entry.share.limit);
+            let with_it = in_use + entry.permits;
+            let its_limit = protections.limit_in_force(limit, entry.limit);
             let has_turn = rest.is_empty() || !protections.admits_in_order();
             if has_turn && with_it <= its_limit {
                 (in_use, limit) = (with_it, its_limit);
@@ -219,7 +218,8 @@ impl<T: Types> Room<'_, T> {
             expires_at: self.until(entry, protections),
             ttl: entry.ttl,
             max_clock_skew: entry.max_clock_skew,
-            share: entry.share,
+            permits: entry.permits,
+            limit: entry.limit,
             writes: 1,
             details: entry.details.clone(),
         }

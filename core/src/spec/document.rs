@@ -1,6 +1,6 @@
 //! The document of one lease.
 
-use super::holders::{Admission, Holder, Holders, Share};
+use super::holders::{Admission, Holder, Holders};
 use super::types::Types;
 
 /// The expiry of a tombstone: before everything that any clock shows.
@@ -117,8 +117,10 @@ pub struct Entry<T: Types> {
     pub ttl: i64,
     /// The maximum clock skew that the waiter asks for.
     pub max_clock_skew: i64,
-    /// `permits` and `limit`: what the waiter asks for, 1 of 1 for an exclusive lease.
-    pub share: Share,
+    /// The permits that the waiter asks for.
+    pub permits: i64,
+    /// The limit under which it asks for them: 1 for an exclusive lease.
+    pub limit: i64,
     /// The waiter, for people.
     pub details: T::Details,
 }

@@ -2,20 +2,6 @@
 
 use super::types::Types;
 
-/// The most permits of a lease, and so the most holders. It is also the limit of a reader.
-pub const LIMIT_MAX: i64 = 1_000;
-
-/// The permits that a call takes, and the limit under which it takes them.
-///
-/// The limit binds everybody for as long as its holder holds. An exclusive lease is one permit under the limit 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Share {
-    /// How many permits it takes.
-    pub permits: i64,
-    /// The most permits that may be in use while this one is held, its own included.
-    pub limit: i64,
-}
-
 /// `holders`. It counts only while the document's value is that of shared use.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holders<T: Types> {
@@ -66,8 +52,10 @@ pub struct Holder<T: Types> {
     pub ttl: i64,
     /// The server adds this to the ttl.
     pub max_clock_skew: i64,
-    /// Its permits, and its limit.
-    pub share: Share,
+    /// How many permits it has.
+    pub permits: i64,
+    /// The most permits that may be in use while it holds, its own included.
+    pub limit: i64,
     /// Counts the writes that grant, so that each of them changes the document.
     pub writes: i64,
     /// The holder, for people.
@@ -86,21 +74,6 @@ pub struct Admission<T: Types> {
     pub sent: i64,
     /// When its grant expires.
     pub until: i64,
-}
-
-impl Share {
-    /// The share of an exclusive holder.
-    pub const EXCLUSIVE: Share = Share { permits: 1, limit: 1 };
-
-    /// Whether its holder has the lease alone.
-    pub fn is_exclusive(self) -> bool {
-        self.limit == 1
-    }
-
-    /// Whether a call may have asked for it. An entry with another share is corrupt.
-    pub fn is_valid(self) -> bool {
-        (1..=self.limit).contains(&self.permits) && self.limit <= LIMIT_MAX
-    }
 }
 
 impl<T: Types> Holders<T> {
@@ -132,7 +105,7 @@ impl<T: Types> Holders<T> {
     /// The holders, where each element is one. Each has a permit at least.
     pub(super) fn all(&self) -> Option<Vec<Holder<T>>> {
         let holder = |element: &HolderElement<T>| match element {
-            HolderElement::Holder(holder) if holder.share.permits >= 1 => Some(holder.clone()),
+            HolderElement::Holder(holder) if holder.permits >= 1 => Some(holder.clone()),
             HolderElement::Holder(_) | HolderElement::Damaged(_) => None,
         };
         self.elements().iter().map(holder).collect()

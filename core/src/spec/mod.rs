@@ -7,7 +7,7 @@
 //! lease, and corrupt documents. Two things have no function here: the additional write that makes a token on a
 //! standalone server, and the parts of a batch that are sent again.
 //!
-//! The module uses `std` alone. It reads no clock and knows no driver: `now` is an argument.
+//! The module reads no clock and knows no driver: `now` is an argument.
 //!
 //! # How to read it
 //!
@@ -40,7 +40,7 @@
 //! | --- | --- | --- |
 //! | exclusive lease, writer | 1 | 1 |
 //! | semaphore of N, k permits of it | k | N |
-//! | reader | 1 | [`LIMIT_MAX`] |
+//! | reader | 1 | [`LIMIT_MAX`](crate::rules::permits::LIMIT_MAX) |
 //!
 //! So there is no mode and no stored configuration. Every command but the fast ones reads the document as a list of
 //! holders, applies the rule, and writes the holders back. A holder under limit 1 is written in the plain form, as
@@ -113,7 +113,7 @@ mod types;
 pub use acquire::{AcquireReply, acquire, insert};
 pub use document::{Document, Element, Entry, Expiry, Grant, GrantKey, LONG_AGO, Promoted, Queue};
 pub use fast_acquire::{FastReply, fast_acquire, fast_admit, fast_admit_reply, fast_reply};
-pub use holders::{Admission, DamagedHolder, Holder, HolderElement, Holders, LIMIT_MAX, Share};
+pub use holders::{Admission, DamagedHolder, Holder, HolderElement, Holders};
 pub use neighbours::{foreign_acquire, foreign_release, ttl_delete};
 pub use protections::{AsBuilt, Protections};
 pub use queue::heartbeat;

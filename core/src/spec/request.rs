@@ -1,9 +1,10 @@
 //! The request of an acquire.
 
 use super::document::{Document, Entry, Expiry, Grant};
-use super::holders::{Holder, Share};
+use super::holders::Holder;
 use super::protections::Protections;
 use super::types::Types;
+use crate::rules::permits::Permits;
 
 /// The request of one attempt of an acquire call, under any limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,8 +13,8 @@ pub struct AcquireRequest<T: Types> {
     pub value: T::Value,
     /// The id of the grant that this attempt may get.
     pub id: T::GrantId,
-    /// The permits that it asks for, and its limit: 1 of 1 for an exclusive lease.
-    pub share: Share,
+    /// The permits that it asks for, and its limit.
+    pub permits: Permits,
     /// For how long the caller relies on the grant, less its margin.
     pub ttl: i64,
     /// The server adds this to the ttl.
@@ -49,7 +50,7 @@ impl<T: Types> AcquireRequest<T> {
     /// Calls may have the same value, if their user chose it. So a call for a share does not take an exclusive lease
     /// for its own, nor the other way round.
     pub(super) fn has_lease(&self, document: &Document<T>) -> bool {
-        self.share.is_exclusive()
+        self.permits.is_exclusive()
             && document.is_held_by(&self.value)
             && document.expiry != Expiry::Damaged
     }
@@ -62,7 +63,7 @@ impl<T: Types> AcquireRequest<T> {
 
     /// Whether this holder in shared use is the caller.
     pub(super) fn is_holder(&self, holder: &Holder<T>) -> bool {
-        !self.share.is_exclusive() && holder.value == self.value
+        !self.permits.is_exclusive() && holder.value == self.value
     }
 
     /// Until when a grant lasts for the server that counts from this time.
@@ -100,7 +101,8 @@ impl<T: Types> AcquireRequest<T> {
             expires_at: now + life,
             ttl: self.ttl,
             max_clock_skew: self.max_clock_skew,
-            share: self.share,
+            permits: self.permits.count().into(),
+            limit: self.permits.limit().into(),
             details: self.details.clone(),
         };
         let Some(old) = old else {

@@ -2,9 +2,10 @@
 
 use super::{
     AcquireReply, AcquireRequest, AsBuilt, Document, EndScope, Expiry, FastReply, GrantMatch,
-    HolderElement, Holders, Promoted, QueueOptions, Share, Types, acquire, delete, end,
-    fast_acquire, fast_admit, renew_holders,
+    HolderElement, Holders, Promoted, QueueOptions, Types, acquire, delete, end, fast_acquire,
+    fast_admit, renew_holders,
 };
+use crate::rules::permits::Permits;
 
 /// Numbers as identities: a grant is its call and its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,11 +32,11 @@ impl Types for Numbers {
 
 const TTL: i64 = 30;
 
-fn request(value: char, attempt: u8, permits: i64, limit: i64) -> AcquireRequest<Numbers> {
+fn request(value: char, attempt: u8, permits: u32, limit: u32) -> AcquireRequest<Numbers> {
     AcquireRequest {
         value,
         id: (value, attempt),
-        share: Share { permits, limit },
+        permits: Permits::new(permits, limit).expect("valid permits"),
         ttl: TTL,
         max_clock_skew: 0,
         sent: 0,

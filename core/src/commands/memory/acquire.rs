@@ -6,7 +6,7 @@ use crate::rules::guesses::FastForm;
 use crate::rules::ids::GrantId;
 use crate::rules::permits::Permits;
 use crate::rules::time::{Instant, from_millis, millis_up};
-use crate::spec::{self, AsBuilt, FastReply, Share};
+use crate::spec::{self, AsBuilt, FastReply};
 use chrono::DateTime;
 
 use super::{InMemory, snapshot};
@@ -28,10 +28,7 @@ fn request(
     spec::AcquireRequest {
         value: request.value.clone(),
         id,
-        share: Share {
-            permits: request.permits.count().into(),
-            limit: request.permits.limit().into(),
-        },
+        permits: request.permits,
         ttl: millis_up(request.timing.ttl),
         max_clock_skew: millis_up(request.timing.max_clock_skew),
         sent: echo(sent),
@@ -58,7 +55,7 @@ fn info(leases: &Collection<'_>, request: &AcquireRequest) -> LeaseInfo {
 fn own_share(leases: &Collection<'_>, name: &str, id: &GrantId) -> Option<GrantedShare> {
     let own = leases.get(name)?.sharers().into_iter().find(|holder| holder.id == *id)?;
     let number = |number| u32::try_from(number).ok();
-    let (count, limit) = number(own.share.permits).zip(number(own.share.limit))?;
+    let (count, limit) = number(own.permits).zip(number(own.limit))?;
     Some(GrantedShare {
         permits: Permits::new(count, limit).ok()?,
         expires_at: DateTime::from_timestamp_millis(own.expires_at),

@@ -25,8 +25,7 @@ pub(super) fn read_with_counts(leases: &Collection<'_>, name: &str) -> LeaseSnap
     let mut seen = read_or_empty(leases, name);
     if seen.info.shared {
         let sharers = leases.get(name).map(LeaseDocument::sharers).unwrap_or_default();
-        let each =
-            sharers.iter().map(|holder| (small(holder.share.permits), small(holder.share.limit)));
+        let each = sharers.iter().map(|holder| (small(holder.permits), small(holder.limit)));
         seen.info.count_permits(each);
     }
     seen
@@ -86,8 +85,8 @@ fn shown(holder: Holder<Texts>, now_ms: i64) -> LeaseHolder {
     LeaseHolder {
         value: holder.value,
         owner: Some(holder.details.owner),
-        permits: small(holder.share.permits),
-        limit: small(holder.share.limit),
+        permits: small(holder.permits),
+        limit: small(holder.limit),
         acquired_at: DateTime::from_timestamp_millis(holder.acquired_at),
         expires_at: DateTime::from_timestamp_millis(holder.expires_at),
         remaining: from_millis(holder.expires_at.saturating_sub(now_ms)),

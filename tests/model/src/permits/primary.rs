@@ -61,7 +61,7 @@ impl Carrying<'_> {
         AcquireRequest {
             value: value_of(order.client),
             id: GrantId { call: call_of(order.client), attempt },
-            share: self.bounds.share(order.client),
+            permits: self.bounds.clients[order.client].permits(),
             ttl: TTL,
             max_clock_skew: self.bounds.skew,
             sent: order.sent,

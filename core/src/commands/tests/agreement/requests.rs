@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use crate::rules::guesses::FastForm;
-use crate::rules::permits::Permits;
 use crate::rules::slots::Lane;
 use crate::rules::timing::Timing;
-use crate::spec::Share;
 use mongodb::error::{CommandError, ErrorKind};
 
 use super::real::{COLLECTION, Real, Replied};
@@ -111,16 +109,11 @@ fn request_for(name: &str, request: &small::AcquireRequest) -> Arc<AcquireReques
         call_id: call(request.id.call),
         owner: owner(request.details).into(),
         metadata: metadata(request.details),
-        permits: permits(request.share),
+        permits: request.permits,
         timing: Arc::new(timing),
         has_oplog: true,
         joins: request.joins,
     })
-}
-
-fn permits(share: Share) -> Permits {
-    let number = |number: i64| u32::try_from(number).expect("a valid share");
-    Permits::new(number(share.permits), number(share.limit)).expect("a valid share")
 }
 
 fn answer(reply: AcquireReply) -> (Answer, Option<Timestamp>) {

@@ -151,7 +151,7 @@ pub(super) fn result(
     match (step, answer) {
         (Step::Acquire(request), Answer::Granted(_)) => match holder {
             Some(value) if Some(value) == request.predecessor => INHERITED,
-            Some(value) if value == request.value && request.share.is_exclusive() => AGAIN,
+            Some(value) if value == request.value && request.permits.is_exclusive() => AGAIN,
             _ if was.contains(&request.value) && new == 0 => AGAIN,
             _ if new > 1 => WITH_OTHERS,
             _ if is.len() > 1 => BESIDE,
