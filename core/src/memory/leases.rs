@@ -247,7 +247,7 @@ impl Collection<'_> {
     /// The values of the holders, if the lease is in shared use.
     fn sharers(&self, name: &str) -> Option<Vec<String>> {
         let document = self.get(name).filter(|document| document.is_in_shared_use())?;
-        Some(document.sharers().into_iter().map(|holder| holder.value).collect())
+        Some(document.sharers().into_iter().map(|holder| holder.grant.value).collect())
     }
 
     /// The value of the lease's holder, if the lease is held.

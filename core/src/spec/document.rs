@@ -1,6 +1,5 @@
 //! The document of one lease.
 
-use super::holders::{Admission, Holder, Holders};
 use super::types::Types;
 
 /// The expiry of a tombstone: before everything that any clock shows.
@@ -46,7 +45,7 @@ pub enum Expiry {
     Damaged,
 }
 
-/// `grant`: one grant of the lease.
+/// One grant: `grant`, or a part of an element of `holders`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Grant<T: Types> {
     /// The value that it was granted to.
@@ -78,16 +77,23 @@ pub struct GrantKey<T: Types> {
     pub id: T::GrantId,
 }
 
-/// `queue`.
+/// A field that is a list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Queue<T: Types> {
+pub enum Listed<E> {
     /// Missing. An empty list is as good.
     Absent,
-    /// A value that is no list. It has no elements, but a fast acquire leaves it to the slow form.
+    /// A value that is no list. It has no elements.
     Damaged,
-    /// The elements, the first waiter first.
-    List(Vec<Element<T>>),
+    /// The elements.
+    List(Vec<E>),
 }
+
+/// `queue`: the first waiter first.
+pub type Queue<T> = Listed<Element<T>>;
+
+/// `holders`, in the order in which they were admitted. They count only while the document's value is that of shared
+/// use.
+pub type Holders<T> = Listed<HolderElement<T>>;
 
 /// An element of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -123,6 +129,55 @@ pub struct Entry<T: Types> {
     pub limit: i64,
     /// The waiter, for people.
     pub details: T::Details,
+}
+
+/// An element of `holders`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HolderElement<T: Types> {
+    /// A holder of ours.
+    Holder(Holder<T>),
+    /// An element that is not a holder of ours. One of them makes the whole list corrupt: nobody is admitted beside it.
+    Damaged(DamagedHolder<T>),
+}
+
+/// One holder of a lease in shared use, with its grant and its permits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Holder<T: Types> {
+    /// Its grant. The database has these fields beside the others.
+    pub grant: Grant<T>,
+    /// Until when its permits are in use. Others may be admitted in its place from then on.
+    pub expires_at: i64,
+    /// How many permits it has.
+    pub permits: i64,
+    /// The most permits that may be in use while it holds, its own included.
+    pub limit: i64,
+}
+
+/// The parts of a holder that a corrupt element shows: each is absent where it has a foreign type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DamagedHolder<T: Types> {
+    /// Its value.
+    pub value: Option<T::Value>,
+    /// The id of its grant.
+    pub id: Option<T::GrantId>,
+    /// When its permits become free.
+    pub expires_at: Option<i64>,
+    /// Whether it is a document. Another element shows nothing.
+    pub is_document: bool,
+}
+
+/// One waiter that a write admitted: the change stream tells its process.
+///
+/// `admitted` has all that one write admitted, in one text. [`format::ADMITTED`](crate::format::ADMITTED) has its
+/// grammar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Admission<T: Types> {
+    /// The id of its entry, which is now that of its grant.
+    pub id: T::GrantId,
+    /// The echo of its newest heartbeat.
+    pub sent: i64,
+    /// When its grant expires.
+    pub until: i64,
 }
 
 /// `promoted`: what a waiter's process reads in the change stream.
@@ -169,10 +224,15 @@ impl<T: Types> Document<T> {
         self.grant.as_ref().filter(|grant| self.is_held_by(&grant.value))
     }
 
-    /// The holders in shared use. None where it is not in shared use, or is corrupt.
+    /// The holders in shared use. None where it is not in shared use, or is corrupt. Each has a permit at least.
     pub fn sharers(&self) -> Vec<Holder<T>> {
+        let holder = |element: &HolderElement<T>| match element {
+            HolderElement::Holder(holder) if holder.permits >= 1 => Some(holder.clone()),
+            HolderElement::Holder(_) | HolderElement::Damaged(_) => None,
+        };
         let is_shared = self.is_in_shared_use() && matches!(self.expiry, Expiry::At(_));
-        self.holders.all().filter(|_| is_shared).unwrap_or_default()
+        let holders = self.holders.elements().iter().filter(|_| is_shared);
+        holders.map(holder).collect::<Option<_>>().unwrap_or_default()
     }
 
     /// Whether its value says that `holders` are who holds, valid or not.
@@ -218,15 +278,23 @@ impl Expiry {
     }
 }
 
-impl<T: Types> Queue<T> {
-    /// A queue of these entries. An empty one is absent here; the server's acquire may leave an empty list.
-    pub(super) fn of(entries: impl IntoIterator<Item = Entry<T>>) -> Queue<T> {
-        Queue::List(entries.into_iter().map(Element::Entry).collect()).without_empty_list()
+impl<E> Listed<E> {
+    /// A list of these, absent instead of empty: the server's acquire may leave an empty one.
+    pub(super) fn of(elements: Vec<E>) -> Listed<E> {
+        if elements.is_empty() { Listed::Absent } else { Listed::List(elements) }
     }
 
-    /// The same queue, absent instead of empty.
-    pub fn without_empty_list(self) -> Queue<T> {
-        if self.is_empty() && self != Queue::Damaged { Queue::Absent } else { self }
+    /// The same list, absent instead of empty.
+    pub fn without_empty_list(self) -> Listed<E> {
+        self.retaining(|_| true)
+    }
+
+    /// The list of those of its elements that fit.
+    pub(super) fn retaining(self, fits: impl Fn(&E) -> bool) -> Listed<E> {
+        match self {
+            Listed::List(elements) => Listed::of(elements.into_iter().filter(fits).collect()),
+            other @ (Listed::Absent | Listed::Damaged) => other,
+        }
     }
 
     /// Whether it has no element, valid or corrupt.
@@ -234,19 +302,23 @@ impl<T: Types> Queue<T> {
         self.elements().is_empty()
     }
 
-    /// The queue without the elements that show this value.
-    pub(super) fn without(&self, value: &T::Value) -> Queue<T> {
-        let others = self.elements().iter().filter(|element| element.value() != Some(value));
-        Queue::List(others.cloned().collect()).without_empty_list()
-    }
-
-    pub(super) fn elements(&self) -> &[Element<T>] {
+    pub(super) fn elements(&self) -> &[E] {
         match self {
-            Queue::List(elements) => elements,
-            Queue::Absent | Queue::Damaged => &[],
+            Listed::List(elements) => elements,
+            Listed::Absent | Listed::Damaged => &[],
         }
     }
 
+    /// The elements; none where there is no list.
+    pub fn elements_mut(&mut self) -> &mut [E] {
+        match self {
+            Listed::List(elements) => elements,
+            Listed::Absent | Listed::Damaged => &mut [],
+        }
+    }
+}
+
+impl<T: Types> Queue<T> {
     /// The entries, live or dead.
     pub fn entries(&self) -> impl Iterator<Item = &Entry<T>> {
         self.elements().iter().filter_map(|element| match element {
@@ -264,10 +336,45 @@ impl<T: Types> Queue<T> {
 }
 
 impl<T: Types> Element<T> {
-    fn value(&self) -> Option<&T::Value> {
+    /// The value that it shows.
+    pub(super) fn value(&self) -> Option<&T::Value> {
         match self {
             Element::Entry(entry) => Some(&entry.value),
             Element::Damaged(value) => value.as_ref(),
+        }
+    }
+}
+
+impl<T: Types> Entry<T> {
+    /// A grant to the waiter.
+    pub(super) fn grant(&self, now: i64, writes: i64) -> Grant<T> {
+        Grant {
+            value: self.value.clone(),
+            id: self.id.clone(),
+            sent: self.sent,
+            acquired_at: now,
+            ttl: self.ttl,
+            max_clock_skew: self.max_clock_skew,
+            writes,
+            details: self.details.clone(),
+        }
+    }
+}
+
+impl<T: Types> HolderElement<T> {
+    /// The value and the grant that it shows.
+    pub(super) fn shown(&self) -> (Option<&T::Value>, Option<&T::GrantId>) {
+        match self {
+            HolderElement::Holder(Holder { grant, .. }) => (Some(&grant.value), Some(&grant.id)),
+            HolderElement::Damaged(damaged) => (damaged.value.as_ref(), damaged.id.as_ref()),
+        }
+    }
+
+    /// When it expires, if it shows a date.
+    pub(super) fn expires_at(&self) -> Option<i64> {
+        match self {
+            HolderElement::Holder(holder) => Some(holder.expires_at),
+            HolderElement::Damaged(damaged) => damaged.expires_at,
         }
     }
 }

@@ -14,12 +14,12 @@
 //! | file | what is there | sent by `commands/` |
 //! | --- | --- | --- |
 //! | `types` | the types of values and ids | |
-//! | `document`, `holders` | the fields of a lease, and when it is free | |
+//! | `document` | the fields of a lease, and when it is free | |
 //! | `protections` | the decisions on which the others rely, each on its own | |
 //! | `admission` | the rule: who counts, how many waiters fit, and the document after their admission | |
 //! | `request`, `acquire` | admits waiters and the caller, or adds the caller to the queue | `acquire`; `insert`: `fast_acquire` |
 //! | `fast_acquire` | the cheapest attempts: the caller alone is admitted, or nothing changes | `fast_acquire`, `fast_admit` |
-//! | `renew`, `renew_holders` | prolong grants; `guard` and `resume` do too | `renew`, `renew_holders`, `guard` |
+//! | `renew` | prolongs grants; `guard` and `resume` do too | `renew`, `renew_holders`, `guard` |
 //! | `queue` | which entries live, and heartbeats | `heartbeat` |
 //! | `release` | deletes the document, makes a tombstone, ends one grant and admits waiters, or blocks the name for a while | `delete`, `tombstone`, `end`, `end_later` |
 //! | `neighbours` | other programs and the server's own deletes | |
@@ -98,27 +98,26 @@ mod acquire;
 mod admission;
 mod document;
 mod fast_acquire;
-mod holders;
 mod neighbours;
 mod protections;
 mod queue;
 mod release;
 mod renew;
-mod renew_holders;
 mod request;
 #[cfg(test)]
 mod tests;
 mod types;
 
 pub use acquire::{AcquireReply, acquire, insert};
-pub use document::{Document, Element, Entry, Expiry, Grant, GrantKey, LONG_AGO, Promoted, Queue};
-pub use fast_acquire::{FastReply, fast_acquire, fast_admit, fast_admit_reply, fast_reply};
-pub use holders::{Admission, DamagedHolder, Holder, HolderElement, Holders};
+pub use document::{
+    Admission, DamagedHolder, Document, Element, Entry, Expiry, Grant, GrantKey, Holder,
+    HolderElement, Holders, LONG_AGO, Listed, Promoted, Queue,
+};
+pub use fast_acquire::{fast_acquire, fast_admit, fast_admit_reply, fast_reply};
 pub use neighbours::{foreign_acquire, foreign_release, ttl_delete};
 pub use protections::{AsBuilt, Protections};
 pub use queue::heartbeat;
 pub use release::{EndScope, GrantMatch, delete, end, release_later, tombstone};
-pub use renew::{ResumeTerms, guard, renew, resume};
-pub use renew_holders::renew_holders;
+pub use renew::{ResumeTerms, guard, renew, renew_holders, resume};
 pub use request::{AcquireRequest, QueueOptions};
 pub use types::Types;

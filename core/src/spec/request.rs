@@ -1,7 +1,6 @@
 //! The request of an acquire.
 
-use super::document::{Document, Entry, Expiry, Grant};
-use super::holders::Holder;
+use super::document::{Document, Entry, Expiry, Holder};
 use super::protections::Protections;
 use super::types::Types;
 use crate::rules::permits::Permits;
@@ -63,26 +62,12 @@ impl<T: Types> AcquireRequest<T> {
 
     /// Whether this holder in shared use is the caller.
     pub(super) fn is_holder(&self, holder: &Holder<T>) -> bool {
-        !self.permits.is_exclusive() && holder.value == self.value
+        !self.permits.is_exclusive() && holder.grant.value == self.value
     }
 
     /// Until when a grant lasts for the server that counts from this time.
     pub(super) fn lasts_until(&self, from: i64) -> i64 {
         from + self.ttl + self.max_clock_skew
-    }
-
-    /// A grant that nobody has had before.
-    pub(super) fn new_grant(&self, sent: i64, now: i64, writes: i64) -> Grant<T> {
-        Grant {
-            value: self.value.clone(),
-            id: self.id.clone(),
-            sent,
-            acquired_at: now,
-            ttl: self.ttl,
-            max_clock_skew: self.max_clock_skew,
-            writes,
-            details: self.details.clone(),
-        }
     }
 
     /// The caller's entry, as it joins the queue or stays there. `old` is the one that it has.

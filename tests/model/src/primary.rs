@@ -104,6 +104,7 @@ impl Primary<'_> {
                 let granted_at = self.world.server.last_grant.map_or(0, |grant| grant.position);
                 Says::Granted { attempt, id, token, granted_at, is_overtaken: false }
             }
+            AcquireReply::UseSlowForm => unreachable!("it is the slow form"),
         }))
     }
 

@@ -6,7 +6,7 @@ use crate::rules::guesses::FastForm;
 use crate::rules::ids::GrantId;
 use crate::rules::permits::Permits;
 use crate::rules::time::{Instant, from_millis, millis_up};
-use crate::spec::{self, AsBuilt, FastReply};
+use crate::spec::{self, AsBuilt};
 use chrono::DateTime;
 
 use super::{InMemory, snapshot};
@@ -53,7 +53,7 @@ fn info(leases: &Collection<'_>, request: &AcquireRequest) -> LeaseInfo {
 
 /// The part of the holder with this grant, in shared use.
 fn own_share(leases: &Collection<'_>, name: &str, id: &GrantId) -> Option<GrantedShare> {
-    let own = leases.get(name)?.sharers().into_iter().find(|holder| holder.id == *id)?;
+    let own = leases.get(name)?.sharers().into_iter().find(|holder| holder.grant.id == *id)?;
     let number = |number| u32::try_from(number).ok();
     let (count, limit) = number(own.permits).zip(number(own.limit))?;
     Some(GrantedShare {
@@ -102,6 +102,7 @@ impl InMemory<AcquireReply> for SlowAcquire {
             spec::AcquireReply::Refused { ahead, .. } => {
                 refused(leases, &self.request, ahead, sent)
             }
+            spec::AcquireReply::UseSlowForm => AcquireReply::UseSlowForm { maybe_granted: false },
         }
     }
 }
@@ -113,12 +114,12 @@ impl InMemory<AcquireReply> for FastAdmit {
 
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> AcquireReply {
         let id = self.request.call_id.grant(self.attempt);
-        let request = request(&self.request, id.clone(), None, sent);
+        let request = request(&self.request, id, None, sent);
         let name = &self.request.name;
         match leases.apply(name, |found, now| spec::fast_admit(found, &request, now, &AsBuilt)) {
-            FastReply::Granted => granted(leases, &self.request, id, sent),
-            FastReply::Refused { .. } => refused(leases, &self.request, None, sent),
-            FastReply::UseSlowForm => AcquireReply::UseSlowForm { maybe_granted: false },
+            spec::AcquireReply::Granted(id) => granted(leases, &self.request, id, sent),
+            spec::AcquireReply::Refused { .. } => refused(leases, &self.request, None, sent),
+            spec::AcquireReply::UseSlowForm => AcquireReply::UseSlowForm { maybe_granted: false },
         }
     }
 }

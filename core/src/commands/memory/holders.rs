@@ -42,9 +42,9 @@ impl InMemory<Vec<SharedSnapshot>> for FindHolders {
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<SharedSnapshot> {
         let seen = |holder: spec::Holder<Texts>| SeenHolder {
-            value: Some(holder.value),
-            id: Some(holder.id),
-            sent: Some(holder.sent),
+            value: Some(holder.grant.value),
+            id: Some(holder.grant.id),
+            sent: Some(holder.grant.sent),
         };
         let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for grant in &self.grants {
@@ -52,7 +52,7 @@ impl InMemory<Vec<SharedSnapshot>> for FindHolders {
         }
         let found = |(name, ids): (&str, BTreeSet<&str>)| {
             let mut holders = leases.get(name)?.sharers();
-            holders.retain(|holder| ids.contains(holder.id.as_str()));
+            holders.retain(|holder| ids.contains(holder.grant.id.as_str()));
             let holders = holders.into_iter().map(seen).collect();
             Some(SharedSnapshot { lease: snapshot::read(leases, name)?, holders })
         };

@@ -83,14 +83,14 @@ pub(super) fn with_holders(name: &str, document: &LeaseDocument, now_ms: i64) ->
 
 fn shown(holder: Holder<Texts>, now_ms: i64) -> LeaseHolder {
     LeaseHolder {
-        value: holder.value,
-        owner: Some(holder.details.owner),
+        value: holder.grant.value,
+        owner: Some(holder.grant.details.owner),
         permits: small(holder.permits),
         limit: small(holder.limit),
-        acquired_at: DateTime::from_timestamp_millis(holder.acquired_at),
+        acquired_at: DateTime::from_timestamp_millis(holder.grant.acquired_at),
         expires_at: DateTime::from_timestamp_millis(holder.expires_at),
         remaining: from_millis(holder.expires_at.saturating_sub(now_ms)),
-        metadata: holder.details.metadata,
+        metadata: holder.grant.details.metadata,
         held_here: false,
     }
 }

@@ -160,17 +160,16 @@ fn sound_holder<T: Readable>(document: &Document) -> Option<Holder<T>> {
         Some(Bson::Int32(writes)) => i64::from(*writes),
         Some(_) | None => 0,
     };
-    Some(Holder {
+    let grant = Grant {
         value: T::value(document.get_str("value").ok()?),
         id: T::id(document.get_str("id").ok()?),
         sent: number("sentMicros").unwrap_or(i64::MIN),
         acquired_at: date("acquiredAt").unwrap_or(0),
-        expires_at: date("expiresAt")?,
         ttl: number("ttlMs")?,
         max_clock_skew: number("maxClockSkewMs")?,
-        permits: number("permits")?,
-        limit: number("limit")?,
         writes,
         details: T::details(document),
-    })
+    };
+    let (permits, limit) = (number("permits")?, number("limit")?);
+    Some(Holder { grant, expires_at: date("expiresAt")?, permits, limit })
 }

@@ -275,7 +275,9 @@ fn keys_in(document: &Document) -> Vec<Key> {
         Holders::Absent | Holders::Damaged => &[],
     };
     let shown = elements.iter().filter_map(|element| match element {
-        HolderElement::Holder(Holder { value, id, .. }) => Some(Key { value: *value, id: *id }),
+        HolderElement::Holder(Holder { grant, .. }) => {
+            Some(Key { value: grant.value, id: grant.id })
+        }
         HolderElement::Damaged(damaged) => {
             damaged.value.zip(damaged.id).map(|(value, id)| Key { value, id })
         }

@@ -137,7 +137,12 @@ pub(super) fn result(
     after: Option<&Document>,
 ) -> &'static str {
     let sharers = |document: Option<&Document>| -> Vec<Value> {
-        document.map(Document::sharers).into_iter().flatten().map(|holder| holder.value).collect()
+        document
+            .map(Document::sharers)
+            .into_iter()
+            .flatten()
+            .map(|holder| holder.grant.value)
+            .collect()
     };
     let (was, is) = (sharers(before), sharers(after));
     let new = is.iter().filter(|value| !was.contains(value)).count();
