@@ -1,6 +1,5 @@
 //! The specification's types as the database has them: texts.
 
-use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use crate::bson::Document;
@@ -36,18 +35,6 @@ impl PartialEq for Details {
 }
 
 impl Eq for Details {}
-
-impl PartialOrd for Details {
-    fn partial_cmp(&self, other: &Details) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Details {
-    fn cmp(&self, other: &Details) -> Ordering {
-        self.as_texts().cmp(&other.as_texts())
-    }
-}
 
 impl Hash for Details {
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -98,6 +98,41 @@ pub enum LeaseState {
 }
 
 impl LeaseInfo {
+    /// A lease without what its grant, its queue and its holders show. The dates are milliseconds of the server's
+    /// clock.
+    pub fn without_grant(
+        name: String,
+        value: Option<String>,
+        state: LeaseState,
+        expires_at: Option<i64>,
+        now: Option<i64>,
+    ) -> LeaseInfo {
+        let is_held = state != LeaseState::Free;
+        let shared = is_held && value.as_deref().is_some_and(LeaseInfo::is_shared_value);
+        let (in_use, limit) = match &state {
+            LeaseState::Held if !shared => (Some(1), Some(1)),
+            LeaseState::Free => (Some(0), None),
+            LeaseState::Held | LeaseState::Damaged { .. } => (None, None),
+        };
+        LeaseInfo {
+            name,
+            value,
+            state,
+            owner: None,
+            acquired_at: None,
+            expires_at: expires_at.and_then(DateTime::from_timestamp_millis),
+            // Dates may be so far apart that the difference overflows.
+            remaining: expires_at.zip(now).map(|(at, now)| from_millis(at.saturating_sub(now))),
+            metadata: Document::new(),
+            in_use,
+            limit,
+            waiting: 0,
+            held_here: false,
+            shared,
+            holders: Vec::new(),
+        }
+    }
+
     /// Whether the lease was held when the server answered. A damaged one counts as held.
     #[must_use]
     pub fn is_held(&self) -> bool {
@@ -175,15 +210,6 @@ impl LeaseInfo {
     pub fn set_holders(&mut self, holders: Vec<LeaseHolder>) {
         self.count_permits(holders.iter().map(|holder| (holder.permits, holder.limit)));
         self.holders = holders;
-    }
-
-    /// The permits in use and the limit, where they follow from the state alone.
-    pub fn plain_counts(state: &LeaseState, shared: bool) -> (Option<u32>, Option<u32>) {
-        match state {
-            LeaseState::Held if !shared => (Some(1), Some(1)),
-            LeaseState::Free => (Some(0), None),
-            LeaseState::Held | LeaseState::Damaged { .. } => (None, None),
-        }
     }
 
     /// The state of a lease in shared use, in words.

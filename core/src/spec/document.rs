@@ -16,7 +16,7 @@ pub const LONG_AGO: i64 = 0;
 /// held until the last of them has expired. While `value` is another, `holders` describe earlier holders.
 ///
 /// [`format`](crate::format) has the stored names, which add the units. `owner` and `metadata` are the details.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Document<T: Types> {
     /// `value`: who holds the lease.
     pub value: Option<T::Value>,
@@ -46,7 +46,7 @@ pub enum Expiry {
 }
 
 /// One grant: `grant`, or a part of an element of `holders`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grant<T: Types> {
     /// The value that it was granted to.
     pub value: T::Value,
@@ -96,7 +96,7 @@ pub type Queue<T> = Listed<Element<T>>;
 pub type Holders<T> = Listed<HolderElement<T>>;
 
 /// An element of a queue.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Element<T: Types> {
     /// A waiter's entry.
     Entry(Entry<T>),
@@ -106,7 +106,7 @@ pub enum Element<T: Types> {
 }
 
 /// A waiter's entry in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry<T: Types> {
     /// The waiter. A promotion grants the lease to this value.
     pub value: T::Value,
@@ -132,7 +132,7 @@ pub struct Entry<T: Types> {
 }
 
 /// An element of `holders`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum HolderElement<T: Types> {
     /// A holder of ours.
     Holder(Holder<T>),
@@ -141,7 +141,7 @@ pub enum HolderElement<T: Types> {
 }
 
 /// One holder of a lease in shared use, with its grant and its permits.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holder<T: Types> {
     /// Its grant. The database has these fields beside the others.
     pub grant: Grant<T>,

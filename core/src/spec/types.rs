@@ -13,7 +13,7 @@ pub trait Types: Copy + Debug + Ord + Hash {
     /// earlier one with the same value.
     type GrantId: Clone + Debug + Ord + Hash;
     /// The label of a holder and its metadata, which people read.
-    type Details: Clone + Debug + Ord + Hash;
+    type Details: Clone + Debug + Eq + Hash;
 
     /// Whether a grant belongs to a call.
     fn is_of_call(grant: &Self::GrantId, call: &Self::CallId) -> bool;

@@ -1,21 +1,19 @@
 //! Releases in memory.
 
-use crate::rules::time::{Instant, millis_up};
-use crate::spec::{self, AsBuilt};
-
 use super::InMemory;
 use crate::commands::release::{Delete, End, EndLater, ReleaseTarget};
 use crate::commands::reply::Ended;
 use crate::commands::tombstone::{Tombstone, Tombstoned};
-use crate::memory::{Collection, LeaseDocument, MemoryCommand};
-
-type After = (Option<LeaseDocument>, bool);
+use crate::memory::{Collection, MemoryCommand};
+use crate::rules::time::{Instant, millis_up};
+use crate::spec::{self, AsBuilt};
+use crate::texts::LeaseDocument;
 
 /// Applies one effect to each of these leases, and counts those that it changed.
 fn each(
     leases: &mut Collection<'_>,
     targets: &[ReleaseTarget],
-    mut effect: impl FnMut(Option<LeaseDocument>, &ReleaseTarget, i64) -> After,
+    effect: impl Fn(Option<LeaseDocument>, &ReleaseTarget, i64) -> (Option<LeaseDocument>, bool),
 ) -> Ended {
     let mut count = 0;
     for target in targets {
@@ -26,9 +24,7 @@ fn each(
 }
 
 impl InMemory<Ended> for Delete {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Release)
-    }
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Release);
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Ended {
         each(leases, &self.targets, |found, target, _now| {
@@ -38,9 +34,7 @@ impl InMemory<Ended> for Delete {
 }
 
 impl InMemory<Tombstoned> for Tombstone {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Release)
-    }
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Release);
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Tombstoned {
         let ended = each(leases, &self.targets, |found, target, _now| {
@@ -51,9 +45,7 @@ impl InMemory<Tombstoned> for Tombstone {
 }
 
 impl InMemory<Ended> for End {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Release)
-    }
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Release);
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Ended {
         each(leases, &self.targets, |found, target, now| {
@@ -63,9 +55,7 @@ impl InMemory<Ended> for End {
 }
 
 impl InMemory<bool> for EndLater {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Release)
-    }
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Release);
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> bool {
         let (target, hold_at_least) = (&self.target, millis_up(self.hold_at_least));
