@@ -9,11 +9,11 @@ pub const LONG_AGO: i64 = 0;
 ///
 /// `value` and `expiry` belong to the usual recipe: an upsert of `{name, value, expiresAt}` where `expiresAt` is
 /// missing or past, and a delete by name and value. Other programs write these two, and leave the other fields as they
-/// were. While `grant.value` differs from `value`, the grant describes an earlier holder.
+/// were.
 ///
 /// A lease is held by one holder, which `value` and `grant` show, or it is in *shared use*: then `value` is that of no
 /// holder but of shared use, `holders` are who holds, and `expiry` is the latest of theirs. So others see the name as
-/// held until the last of them has expired. While `value` is another, `holders` describe earlier holders.
+/// held until the last of them has expired.
 ///
 /// [`format`](crate::format) has the stored names, which add the units. `owner` and `metadata` are the details.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,13 +28,13 @@ pub struct Document<T: Types> {
     pub queue: Queue<T>,
     /// `promoted`: what the change stream tells a waiter.
     pub promoted: Option<Promoted<T>>,
-    /// `holders`: who holds the lease in shared use.
+    /// `holders`: who holds the lease in shared use. While `value` is another, these are earlier holders.
     pub holders: Holders<T>,
-    /// `admitted`: what the change stream tells waiters that were admitted to shared use. Empty where it is missing.
+    /// `admitted`: what the change stream tells waiters that one write admitted to shared use. Empty where it is missing.
     pub admitted: Vec<Admission<T>>,
 }
 
-/// `expiresAt`.
+/// `expiresAt`. The order is that of time: never held, held until a date, held without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Expiry {
     /// Missing, or null. The lease is free.
@@ -58,11 +58,11 @@ pub struct Grant<T: Types> {
     pub acquired_at: i64,
     /// The ttl that the holder asked for: the longest of its call's attempts, or that of a resume.
     pub ttl: i64,
-    /// How much longer it lasts for the server.
+    /// How much longer than the ttl it lasts for the server.
     pub max_clock_skew: i64,
-    /// Counts the writes that grant, guard or resume. It makes each of them change the document: an update that changes
-    /// nothing has no oplog entry, so it would have no token and no acknowledgement of its own, and no transaction
-    /// would conflict with it. A renewal is not counted: its echo changes the document.
+    /// Counts the writes that grant, guard or resume, so that each of them changes the document: an update that changes
+    /// nothing has no oplog entry, so no token and no acknowledgement of its own, and no transaction conflicts with it.
+    /// A renewal is not counted: its echo changes the document.
     pub writes: i64,
     /// The holder, for people.
     pub details: T::Details,
@@ -91,8 +91,7 @@ pub enum Listed<E> {
 /// `queue`: the first waiter first.
 pub type Queue<T> = Listed<Element<T>>;
 
-/// `holders`, in the order in which they were admitted. They count only while the document's value is that of shared
-/// use.
+/// `holders`, in the order in which they were admitted.
 pub type Holders<T> = Listed<HolderElement<T>>;
 
 /// An element of a queue.
@@ -108,7 +107,7 @@ pub enum Element<T: Types> {
 /// A waiter's entry in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry<T: Types> {
-    /// The waiter. A promotion grants the lease to this value.
+    /// The value to which a promotion grants the lease.
     pub value: T::Value,
     /// The id of the grant that a promotion makes: that of the attempt which joined.
     pub id: T::GrantId,
@@ -166,10 +165,8 @@ pub struct DamagedHolder<T: Types> {
     pub is_document: bool,
 }
 
-/// One waiter that a write admitted: the change stream tells its process.
-///
-/// `admitted` has all that one write admitted, in one text. [`format::ADMITTED`](crate::format::ADMITTED) has its
-/// grammar.
+/// `admitted`: one waiter that a write admitted, as the change stream tells its process, by
+/// [`format::ADMITTED`](crate::format::ADMITTED).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Admission<T: Types> {
     /// The id of its entry, which is now that of its grant.
@@ -180,10 +177,8 @@ pub struct Admission<T: Types> {
     pub until: i64,
 }
 
-/// `promoted`: what a waiter's process reads in the change stream.
-///
-/// It is stored as one text; [`format::PROMOTED`](crate::format::PROMOTED) has its grammar. The id begins with the
-/// manager's id, by which the stream filters.
+/// `promoted`: what a waiter's process reads in the change stream, by [`format::PROMOTED`](crate::format::PROMOTED).
+/// The id begins with the manager's id, by which the stream filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promoted<T: Types> {
     /// An entry was granted the lease.
@@ -240,7 +235,7 @@ impl<T: Types> Document<T> {
         self.is_held_by(&T::shared())
     }
 
-    /// Whether it shows this grant of this holder. An id belongs to one grant, so `grant.value` need not be compared.
+    /// Whether it shows this grant. An id belongs to one grant, so `grant.value` need not be compared.
     pub(super) fn shows(&self, key: &GrantKey<T>) -> bool {
         self.is_held_by(&key.value) && self.grant.as_ref().is_some_and(|grant| grant.id == key.id)
     }
@@ -254,11 +249,7 @@ impl<T: Types> Document<T> {
 impl Expiry {
     /// Whether others may be granted the lease at this moment.
     pub(super) fn has_passed(self, now: i64) -> bool {
-        match self {
-            Expiry::Absent => true,
-            Expiry::At(at) => at <= now,
-            Expiry::Damaged => false,
-        }
+        self <= Expiry::At(now)
     }
 
     /// The time until the expiry. `None` where it is missing or corrupt.
@@ -266,14 +257,6 @@ impl Expiry {
         match self {
             Expiry::At(at) => Some((at - now).max(0)),
             Expiry::Absent | Expiry::Damaged => None,
-        }
-    }
-
-    /// The later of both, as `$max` computes it. Callers exclude a corrupt expiry.
-    pub(super) fn or_later(self, until: i64) -> Expiry {
-        match self {
-            Expiry::Absent | Expiry::Damaged => Expiry::At(until),
-            Expiry::At(at) => Expiry::At(at.max(until)),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The queue in the document: which entries live, and heartbeats.
 //!
-//! Waiters form a FIFO queue in the lease's document.
-//!
 //! - An *entry* is an element of the queue that a call wrote. Any other element is corrupt.
 //! - An entry is *live* for the waiter ttl (`life`) after its newest heartbeat. Only a live entry can be promoted.
 //! - A *dead* entry gets no grant and blocks nobody's turn. While it is there, the queue is not empty. A heartbeat

@@ -4,10 +4,8 @@ use super::document::{DamagedHolder, Document, Expiry, Grant, GrantKey, HolderEl
 use super::protections::Protections;
 use super::types::Types;
 
-/// Prolongs one grant for this long from now, and says whether it was there.
-///
-/// `lasts` is the holder's own ttl with its maximum clock skew: it comes with the command, because the holder relies on
-/// it. A number in the document may be damaged.
+/// Prolongs one grant for this long from now, and says whether it was there. `lasts` is the holder's own ttl with its
+/// maximum clock skew.
 ///
 /// A grant that has expired is still there while nobody else was granted the lease. The holder decides by its own clock
 /// whether it may believe the answer.
@@ -48,8 +46,6 @@ pub fn guard<T: Types>(
 /// id already is found again, because the reply may have been lost.
 ///
 /// With the key's own id as the fresh one, the grant is renewed and its key stays valid.
-///
-/// The caller reads in the answer for which ttl it was prolonged.
 pub fn resume<T: Types>(
     found: Option<Document<T>>,
     key: &GrantKey<T>,
@@ -120,12 +116,10 @@ fn counted<T: Types>(mut document: Document<T>) -> Document<T> {
 }
 
 /// Prolongs each of these grants in shared use for its time from now, and says whether all of them were there.
-/// Otherwise it changes nothing. The time comes with the command, as for an exclusive grant.
+/// Otherwise it changes nothing: the answer to an update counts documents, and a process that has several grants of one
+/// lease must not be told that its renewal matched while one of them is gone.
 ///
-/// The answer to an update counts documents, and not holders. So a process that has several grants of one lease must
-/// not be told that its renewal matched while one of them is gone.
-///
-/// A grant that has expired is still there while no write has removed it, as an exclusive one is.
+/// A grant that has expired is still there while no write has removed it.
 pub fn renew_holders<T: Types>(
     found: Option<Document<T>>,
     grants: &[(T::GrantId, i64)],

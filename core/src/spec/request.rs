@@ -90,9 +90,7 @@ impl<T: Types> AcquireRequest<T> {
             limit: self.permits.limit().into(),
             details: self.details.clone(),
         };
-        let Some(old) = old else {
-            return new;
-        };
+        let Some(old) = old else { return new };
         let Entry { heartbeat_at, expires_at, sent, id, .. } =
             old.after_heartbeat(self.sent, now, life, protections);
         // The change stream names a promoted entry by its id, and the process finds the call by that id. So an
