@@ -1,9 +1,6 @@
 //! The state of a lease, as its document shows it.
 
-mod holder;
 pub mod text;
-
-pub use holder::LeaseHolder;
 
 use std::fmt;
 use std::time::Duration;
@@ -79,6 +76,38 @@ pub struct LeaseInfo {
     ///
     /// `LeaseManager::get` and `LeaseManager::list` read them. In errors the list is empty.
     pub holders: Vec<LeaseHolder>,
+}
+
+/// One holder of a lease in [shared use](LeaseInfo::shared), with its permits.
+///
+/// # Serialization
+///
+/// As JSON it has one key for each field, each always present, in the forms of [`LeaseInfo`], with
+/// `remaining_ms` for the remaining time. `value` is among them: take it out before you show the JSON to others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LeaseHolder {
+    /// The holder, as `label@host:pid`. `None` if its record has none.
+    pub owner: Option<String>,
+    /// The holder's value. Its permits can be released with it.
+    pub value: String,
+    /// How many permits it has: 1 for a shared lease.
+    pub permits: u32,
+    /// The most permits that may be in use while it holds: 1,000 for a shared lease.
+    pub limit: u32,
+    /// When it was admitted, by the server's clock.
+    #[serde(serialize_with = "as_rfc_3339")]
+    pub acquired_at: Option<DateTime<Utc>>,
+    /// When its permits become free unless it renews them, by the server's clock.
+    #[serde(serialize_with = "as_rfc_3339")]
+    pub expires_at: Option<DateTime<Utc>>,
+    /// The time from the server's reply to that expiry.
+    #[serde(rename = "remaining_ms", serialize_with = "as_millis")]
+    pub remaining: Duration,
+    /// The metadata that the holder attached.
+    pub metadata: Document,
+    /// Whether this very process is the holder, judged by its value or its owner's `host:pid`.
+    pub held_here: bool,
 }
 
 /// Whether a lease is held. Serialized as a word: `held`, `free` or `damaged`.
@@ -177,13 +206,16 @@ impl LeaseInfo {
     /// `manager` is the prefix of this manager's values, `process` the end of its owners.
     pub fn recognize(&mut self, manager: &ManagerId, process: &str) {
         self.value.take_if(|value| LeaseInfo::is_shared_value(value));
+        let is_ours = |value: Option<&String>, owner: Option<&String>| {
+            value.is_some_and(|value| manager.has_made(value))
+                || owner.is_some_and(|owner| owner.ends_with(process))
+        };
         for holder in &mut self.holders {
-            holder.recognize(manager, process);
+            holder.held_here = is_ours(Some(&holder.value), holder.owner.as_ref());
         }
-        let is_ours = self.value.as_ref().is_some_and(|value| manager.has_made(value))
-            || self.owner.as_ref().is_some_and(|owner| owner.ends_with(process))
+        let is_held_here = is_ours(self.value.as_ref(), self.owner.as_ref())
             || self.holders.iter().any(|holder| holder.held_here);
-        self.held_here = self.is_held() && is_ours;
+        self.held_here = self.is_held() && is_held_here;
     }
 
     /// Sets the permits in use and the limit, by the permits and the limit of each holder: unknown, where they are

@@ -34,7 +34,7 @@ pub struct Document<T: Types> {
     pub admitted: Vec<Admission<T>>,
 }
 
-/// `expiresAt`. The order is that of time: never held, held until a date, held without end.
+/// `expiresAt`. Its order is that of time: free, held until a date, and held without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Expiry {
     /// Missing, or null. The lease is free.

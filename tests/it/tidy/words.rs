@@ -37,7 +37,7 @@ const BEARERS: &str = "\
 lease: lib.rs lease.rs election.rs
 grant: format.rs rules/ids.rs spec/document.rs hold/mod.rs acquire/call.rs
 holder: format.rs rules/mod.rs rules/holder.rs spec/document.rs commands/snapshot.rs
-    info/mod.rs memory/leases.rs hold/mod.rs tower/refusal.rs
+    memory/leases.rs hold/mod.rs tower/refusal.rs
 reader:
 permit:
 limit: format.rs rules/permits.rs commands/acquire_reply.rs acquire/share.rs acquire/semaphore.rs
