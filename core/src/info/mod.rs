@@ -13,8 +13,7 @@ use crate::rules::time::{from_millis, millis_up};
 use crate::rules::tombstone::is_tombstone;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
-
-use crate::info::text::printable;
+use text::printable;
 
 /// A lease as its document shows it: its holder, its start and its remaining time.
 ///
@@ -82,8 +81,8 @@ pub struct LeaseInfo {
 ///
 /// # Serialization
 ///
-/// As JSON it has one key for each field, each always present, in the forms of [`LeaseInfo`], with
-/// `remaining_ms` for the remaining time. `value` is among them: take it out before you show the JSON to others.
+/// As JSON it has one key for each field, each always present, in the forms of [`LeaseInfo`], with `remaining_ms` for
+/// the remaining time. `value` is among them: take it out before you show the JSON to others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LeaseHolder {
@@ -221,15 +220,14 @@ impl LeaseInfo {
     /// Sets the permits in use and the limit, by the permits and the limit of each holder: unknown, where they are
     /// numbers that no call can ask for.
     pub fn count_permits(&mut self, holders: impl IntoIterator<Item = (u32, u32)>) {
-        let (mut in_use, mut limit) = (0_u32, None::<u32>);
+        let (mut in_use, mut limit) = (0_u32, u32::MAX);
         for (permits, own_limit) in holders {
             in_use = in_use.saturating_add(permits);
-            limit = Some(limit.map_or(own_limit, |limit| limit.min(own_limit)));
+            limit = limit.min(own_limit);
         }
-        let limit =
-            limit.filter(|limit| [*limit, in_use].iter().all(|it| (1..=LIMIT_MAX).contains(it)));
-        self.in_use = limit.map(|_| in_use);
-        self.limit = limit;
+        let are_valid = [limit, in_use].iter().all(|it| (1..=LIMIT_MAX).contains(it));
+        self.in_use = are_valid.then_some(in_use);
+        self.limit = are_valid.then_some(limit);
     }
 
     /// The limit of a lease in shared use, where it is smaller than that of a call: two programs disagree, unless a
@@ -242,23 +240,6 @@ impl LeaseInfo {
     pub fn set_holders(&mut self, holders: Vec<LeaseHolder>) {
         self.count_permits(holders.iter().map(|holder| (holder.permits, holder.limit)));
         self.holders = holders;
-    }
-
-    /// The state of a lease in shared use, in words.
-    fn fmt_shared(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Some(in_use), Some(limit)) = (self.in_use, self.limit) else {
-            formatter.write_str("is in shared use")?;
-            return match self.remaining {
-                Some(remaining) => write!(formatter, " for {} more", human(remaining)),
-                None => Ok(()),
-            };
-        };
-        write!(formatter, "has {in_use} of {limit} permits in use")?;
-        let first = self.holders.iter().map(|holder| holder.remaining).min();
-        match first.or(self.remaining) {
-            Some(first) => write!(formatter, "; the first expires in {}", seconds(first)),
-            None => Ok(()),
-        }
     }
 }
 
@@ -305,16 +286,26 @@ impl fmt::Display for LeaseInfo {
             LeaseState::Damaged { found } => {
                 return write!(formatter, "is damaged: its expiresAt is of type {found}");
             }
-            LeaseState::Held if self.shared => return self.fmt_shared(formatter),
-            LeaseState::Held => {}
-        }
-        if self.value.as_deref().is_some_and(is_tombstone) {
-            formatter.write_str("is released, but its name stays reserved")?;
-        } else {
-            match &self.owner {
+            LeaseState::Held if self.shared => match self.in_use.zip(self.limit) {
+                Some((in_use, limit)) => {
+                    write!(formatter, "has {in_use} of {limit} permits in use")?;
+                    let first = self.holders.iter().map(|holder| holder.remaining).min();
+                    return match first.or(self.remaining) {
+                        Some(first) => {
+                            write!(formatter, "; the first expires in {}", seconds(first))
+                        }
+                        None => Ok(()),
+                    };
+                }
+                None => formatter.write_str("is in shared use")?,
+            },
+            LeaseState::Held if self.value.as_deref().is_some_and(is_tombstone) => {
+                formatter.write_str("is released, but its name stays reserved")?;
+            }
+            LeaseState::Held => match &self.owner {
                 Some(owner) => write!(formatter, "is held by {}", printable(owner))?,
                 None => formatter.write_str("is held by another program")?,
-            }
+            },
         }
         match self.remaining {
             Some(remaining) => write!(formatter, " for {} more", human(remaining)),

@@ -4,7 +4,7 @@ use super::admission::{self, Room};
 use super::document::{Document, Expiry, Grant};
 use super::protections::Protections;
 use super::queue;
-use super::request::AcquireRequest;
+use super::request::{AcquireRequest, QueueOptions};
 use super::types::Types;
 
 /// The answer to an attempt.
@@ -43,10 +43,10 @@ pub fn acquire<T: Types>(
         return (Some(after), AcquireReply::Granted(id));
     }
     let mut kept = admission::kept(&before, Some(request), now, protections);
-    let is_free = before.expiry.has_passed(now)
+    let is_open = before.expiry.has_passed(now)
         || request.inherits_lease(&before)
-        || request.has_lease(&before);
-    let is_open = is_free || !kept.is_empty();
+        || request.has_lease(&before)
+        || !kept.is_empty();
     let mut line = admission::line(&before, &kept, Some(request), now);
     let length = line.len();
     let place = line.iter().position(|entry| request.owns(&entry.value));
@@ -63,27 +63,19 @@ pub fn acquire<T: Types>(
     }
     for holder in kept.iter_mut().filter(|holder| request.is_holder(holder)) {
         holder.expires_at = holder.expires_at.max(request.lasts_until(now));
-        holder.grant.prolong(request, request.sent);
+        holder.grant = holder.grant.clone().prolonged(request, request.sent);
     }
     let room = Room { kept, is_open, asker: Some(&request.value), now, protections };
     let after = room.filled(before.clone(), line);
     let id = own_grant(&after, request);
-    let may_wait = request.joins.is_some_and(|joins| {
-        let has_room = place.is_some() || length < joins.queue_max as usize;
-        before.expiry != Expiry::Damaged && has_room
-    });
+    let has_place = |joins: QueueOptions| place.is_some() || length < joins.queue_max as usize;
+    let may_wait = before.expiry != Expiry::Damaged && request.joins.is_some_and(has_place);
     let after = if id.is_some() || may_wait { after } else { before };
-    let reply = match id {
-        Some(id) => AcquireReply::Granted(id),
-        None => AcquireReply::Refused {
-            ahead: request.joins.and_then(|_| after.queue.position(&request.value)),
-            remaining: match request.permits.is_exclusive() {
-                true => after.expiry.remaining(now),
-                false => admission::first_expiry(&after).remaining(now),
-            },
-        },
-    };
-    (Some(after), reply)
+    let is_exclusive = request.permits.is_exclusive();
+    let room = if is_exclusive { after.expiry } else { admission::first_expiry(&after) };
+    let ahead = request.joins.and_then(|_| after.queue.position(&request.value));
+    let refused = AcquireReply::Refused { ahead, remaining: room.remaining(now) };
+    (Some(after), id.map_or(refused, AcquireReply::Granted))
 }
 
 /// The document of a caller that has the exclusive lease already: it is only prolonged, and its id stays.
@@ -99,10 +91,7 @@ fn granted_again<T: Types>(
     let from = admission::asked_from(&own, now, protections);
     let expiry = protections.granted_again(before.expiry, request.lasts_until(from));
     let grant = match before.holders_grant().cloned() {
-        Some(mut mine) => {
-            mine.prolong(request, own.sent);
-            mine
-        }
+        Some(mine) => mine.prolonged(request, own.sent),
         None => Grant { id: request.id.clone(), ..own.grant(now, before.writes() + 1) },
     };
     let id = grant.id.clone();
@@ -112,11 +101,10 @@ fn granted_again<T: Types>(
 
 impl<T: Types> Grant<T> {
     /// Another attempt found it. The attempt that was granted first may rely on the longer ttl.
-    fn prolong(&mut self, request: &AcquireRequest<T>, sent: i64) {
-        self.sent = sent;
-        self.ttl = self.ttl.max(request.ttl);
-        self.max_clock_skew = self.max_clock_skew.max(request.max_clock_skew);
-        self.writes += 1;
+    fn prolonged(self, request: &AcquireRequest<T>, sent: i64) -> Grant<T> {
+        let ttl = self.ttl.max(request.ttl);
+        let max_clock_skew = self.max_clock_skew.max(request.max_clock_skew);
+        Grant { sent, ttl, max_clock_skew, writes: self.writes + 1, ..self }
     }
 }
 

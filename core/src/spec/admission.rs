@@ -17,12 +17,10 @@ pub(super) fn kept<T: Types>(
     protections: &impl Protections,
 ) -> Vec<Holder<T>> {
     let mut holders = document.sharers();
-    let is_callers = |holder: &Holder<T>| caller.is_some_and(|it| it.is_holder(holder));
     let has_expired = |holder: &Holder<T>| holder.expires_at <= now;
-    if !protections.removes_expired_only() && holders.iter().any(has_expired) {
-        holders.retain(is_callers);
-    }
-    holders.retain(|holder| !has_expired(holder) || is_callers(holder));
+    let removes_all = !protections.removes_expired_only() && holders.iter().any(has_expired);
+    let is_removed = |holder: &Holder<T>| removes_all || has_expired(holder);
+    holders.retain(|it| !is_removed(it) || caller.is_some_and(|caller| caller.is_holder(it)));
     holders
 }
 
@@ -56,10 +54,8 @@ pub(super) fn asked_from<T: Types>(
     now: i64,
     protections: &impl Protections,
 ) -> i64 {
-    match own.heartbeat_at > now {
-        true => protections.taken_over_from(now, own.heartbeat_at),
-        false => now,
-    }
+    let heartbeat_at = own.heartbeat_at;
+    if heartbeat_at > now { protections.taken_over_from(now, heartbeat_at) } else { now }
 }
 
 /// The state of a lease in which a write may admit waiters.
@@ -106,17 +102,15 @@ impl<T: Types, P: Protections> Room<'_, T, P> {
         rest: Vec<Entry<T>>,
     ) -> Document<T> {
         let others = admitted.iter().filter(|entry| !self.is_asker(entry));
-        let told = others.map(|entry| Admission {
-            id: entry.id.clone(),
-            sent: entry.sent,
-            until: self.until(entry),
+        let told = others.map(|entry| {
+            let (id, sent) = (entry.id.clone(), entry.sent);
+            Admission { id, sent, until: self.until(entry) }
         });
         let told: Vec<_> = told.collect();
-        let new = admitted.iter().map(|entry| Holder {
-            grant: entry.grant(self.now, 1),
-            expires_at: self.until(entry),
-            permits: entry.permits,
-            limit: entry.limit,
+        let new = admitted.iter().map(|entry| {
+            let (permits, limit) = (entry.permits, entry.limit);
+            let (grant, expires_at) = (entry.grant(self.now, 1), self.until(entry));
+            Holder { grant, expires_at, permits, limit }
         });
         let holders: Vec<_> = self.kept.iter().cloned().chain(new).collect();
         let expiries: Vec<i64> = holders.iter().map(|holder| holder.expires_at).collect();
@@ -176,12 +170,11 @@ impl<T: Types, P: Protections> Room<'_, T, P> {
     /// A waiter that sent no command for it may have died since its last heartbeat, so it gets no more than the life of
     /// its entry. It counts from that heartbeat where `now` is older.
     fn until(&self, entry: &Entry<T>) -> i64 {
-        let (from, term) = match self.is_asker(entry) {
-            true => (asked_from(entry, self.now, self.protections), entry.ttl),
-            false => (
-                self.protections.promoted_from(self.now, entry.heartbeat_at),
-                entry.ttl.min(entry.expires_at - entry.heartbeat_at).max(0),
-            ),
+        let (from, term) = if self.is_asker(entry) {
+            (asked_from(entry, self.now, self.protections), entry.ttl)
+        } else {
+            let term = entry.ttl.min(entry.expires_at - entry.heartbeat_at).max(0);
+            (self.protections.promoted_from(self.now, entry.heartbeat_at), term)
         };
         from + term + entry.max_clock_skew
     }

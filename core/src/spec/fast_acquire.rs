@@ -65,10 +65,8 @@ pub fn fast_admit<T: Types>(
     let room = Room { kept, is_open, asker: Some(&request.value), now, protections };
     let beside_holders = room.filled(before.clone(), vec![own]);
     let is_admitted = !has_queue(&before.queue) && !is_twice && beside_holders.queue.is_empty();
-    let after = match is_admitted {
-        true => Document { queue: before.queue, ..beside_holders },
-        false => before,
-    };
+    let queue = before.queue.clone();
+    let after = if is_admitted { Document { queue, ..beside_holders } } else { before };
     let reply = fast_admit_reply(&after, request, now);
     (Some(after), reply)
 }
