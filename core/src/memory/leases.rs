@@ -239,7 +239,8 @@ impl Collection<'_> {
 
     /// The document of this name, if the lease is held.
     fn held(&self, name: &str) -> Option<&LeaseDocument> {
-        let is_held = |document: &&LeaseDocument| matches!(document.expiry, Expiry::At(at) if at > self.now_ms);
-        self.get(name).filter(is_held).filter(|document| document.value.is_some())
+        let document = self.get(name)?;
+        let is_held = matches!(document.expiry, Expiry::At(at) if at > self.now_ms);
+        (is_held && document.value.is_some()).then_some(document)
     }
 }

@@ -30,7 +30,7 @@ pub struct Document<T: Types> {
     pub promoted: Option<Promoted<T>>,
     /// `holders`: who holds the lease in shared use. While `value` is another, these are earlier holders.
     pub holders: Holders<T>,
-    /// `admitted`: what the change stream tells waiters that one write admitted to shared use. Empty where it is missing.
+    /// `admitted`: what the change stream tells waiters that one write admitted. Empty where it is missing.
     pub admitted: Vec<Admission<T>>,
 }
 

@@ -121,8 +121,8 @@ pub trait Protections {
         true
     }
 
-    /// Whether a call that only leaves the queue admits the waiters for which it makes room: one for many permits blocks
-    /// others that would fit.
+    /// Whether a call that only leaves the queue admits the waiters for which it makes room: one for many permits
+    /// blocks others that would fit.
     fn admits_when_leaving(&self) -> bool {
         true
     }
@@ -132,8 +132,8 @@ pub trait Protections {
         true
     }
 
-    /// Whether an attempt for an exclusive lease only prolongs the lease that its caller has already. If that lease were
-    /// free for the attempt, a late attempt of its holder would give it to the first waiter.
+    /// Whether an attempt for an exclusive lease only prolongs the lease that its caller has already. If that lease
+    /// were free for the attempt, a late attempt of its holder would give it to the first waiter.
     fn keeps_own_lease(&self) -> bool {
         true
     }

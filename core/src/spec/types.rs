@@ -17,8 +17,8 @@ pub trait Types: Copy + Debug + Ord + Hash {
     /// Whether a grant belongs to a call.
     fn is_of_call(grant: &Self::GrantId, call: &Self::CallId) -> bool;
 
-    /// The value of a document without a holder. No call has it. On a server it is new each time, because other programs
-    /// may have a unique index on `value`.
+    /// The value of a document without a holder. No call has it. On a server it is new each time, because other
+    /// programs may have a unique index on `value`.
     fn nobody() -> Self::Value;
 
     /// The value of a document in shared use. No call has it, and it is always the same.
