@@ -18,7 +18,7 @@ use mongo_lease_core::commands::acquire::{AcquireRequest, QueueOptions};
 use mongo_lease_core::info::LeaseInfo;
 use mongo_lease_core::rules::holder::HoldOptions;
 use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::time::{Instant, millis_up};
 use mongo_lease_core::rules::timing::Timing;
 use mongodb::bson::Document;
 use tokio_util::sync::CancellationToken;
@@ -326,7 +326,8 @@ impl Acquire {
             return Err(timeout(&self.name, clock.now().since(started), false, None, None));
         };
         let options = &self.engine.options;
-        let joins = QueueOptions { life: options.waiter_ttl, queue_max: options.queue_max };
+        let life = millis_up(options.waiter_ttl);
+        let joins = QueueOptions { life, queue_max: options.queue_max };
         self.start(checked?, Some(joins))
     }
 

@@ -7,9 +7,8 @@ use super::snapshot::LeaseSnapshot;
 use super::variables::{Variable, bind, filter, in_scope, map};
 use super::*;
 
-pub use super::acquire_parts::{
-    AcquireReply, AcquireRequest, Granted, GrantedShare, QueueOptions, Refused,
-};
+pub use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, GrantedShare, Refused};
+pub use crate::spec::QueueOptions;
 
 /// An attempt that can join the queue. Its effect is `spec::acquire`.
 #[derive(Clone, Debug)]
@@ -133,7 +132,7 @@ impl SlowAcquire {
     /// This call's entry, where `old` is the one that it has.
     fn entry(&self, old: Variable, sent: Instant) -> Document {
         let AcquireRequest { timing, joins, permits, .. } = self.request.as_ref();
-        let life = joins.map_or(timing.ttl, |joins| joins.life);
+        let life = joins.map_or_else(|| millis_up(timing.ttl), |joins| joins.life);
         let (id, before) = (literal(self.grant_id().as_str()), old.field(entry::ID));
         let id = match self.predecessor {
             None => doc! { "$ifNull": [before, id] },
@@ -150,7 +149,7 @@ impl SlowAcquire {
             entry::PERMITS: i64::from(permits.count()),
             entry::LIMIT: i64::from(permits.limit()),
         };
-        entry.extend(queue::heartbeat_fields(old, echo(sent), millis_up(life)));
+        entry.extend(queue::heartbeat_fields(old, echo(sent), life));
         entry
     }
 

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use super::*;
+use crate::spec::QueueOptions;
 
 /// The request of one acquire call, the same for all of its attempts.
 #[derive(Clone, Debug)]
@@ -37,15 +38,6 @@ impl AcquireRequest {
     pub(super) fn token(&self, reply: &Document) -> Result<Option<Timestamp>, DecodeError> {
         self.has_oplog.then(|| reply::token(reply)).transpose()
     }
-}
-
-/// How a call waits in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueOptions {
-    /// How long the queue entry counts after a heartbeat.
-    pub life: Duration,
-    /// The most entries that a queue may have.
-    pub queue_max: u32,
 }
 
 /// The server's answer to an attempt.

@@ -10,7 +10,8 @@ use crate::rules::outcome::{Outcome, REFUSED};
 use crate::rules::tombstone::TombstoneValues;
 use crate::spec::EndScope;
 
-pub use super::release_target::{Form, GrantMatch, ReleaseTarget};
+pub use super::release_target::{Form, ReleaseTarget};
+pub use crate::texts::GrantMatch;
 
 /// Deletes lease documents, each only where the target is the only holder and the queue has no entry, live or expired.
 /// The effect on each is `spec::delete`.

@@ -4,6 +4,7 @@ use super::admission::is_of;
 use super::snapshot::LeaseSnapshot;
 use super::variables::Variable;
 use super::*;
+use crate::texts::GrantMatch;
 
 /// Which grant to end: one name, one value, and which of its grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,22 +17,6 @@ pub struct ReleaseTarget {
     pub grant: GrantMatch,
     /// The form in which the document shows it.
     pub form: Form,
-}
-
-/// Which of a value's grants to release.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GrantMatch {
-    /// Any grant: matches by name and value.
-    Any,
-    /// This grant.
-    Grant(GrantId),
-    /// Any grant of this call's attempts, except the one that the caller accepted: that one is released by its own id.
-    Call {
-        /// The call.
-        call_id: CallId,
-        /// The grant that the caller accepted.
-        except: Option<GrantId>,
-    },
 }
 
 /// The form in which a document shows a grant.
@@ -143,15 +128,9 @@ impl ReleaseTarget {
 
     /// Whether a document shows that this target has the exclusive lease.
     pub fn is(&self, seen: &LeaseSnapshot) -> bool {
-        let grant_id = seen.grant_id.as_ref();
-        let is_grant = match &self.grant {
-            GrantMatch::Any => true,
-            GrantMatch::Grant(wanted) => grant_id == Some(wanted),
-            GrantMatch::Call { call_id, except } => {
-                grant_id.is_some_and(|id| call_id.has(id) && except.as_ref() != Some(id))
-            }
-        };
-        seen.info.name == self.name && seen.info.value.as_ref() == Some(&self.value) && is_grant
+        seen.info.name == self.name
+            && seen.info.value.as_ref() == Some(&self.value)
+            && self.grant.has(seen.grant_id.as_ref())
     }
 
     /// A condition: this target has the exclusive lease.

@@ -52,32 +52,22 @@ pub fn read(document: &Document) -> LeaseSnapshot {
     let is_current = |grant: &&Document| value.is_some() && text(grant, grant::VALUE) == value;
     let no_grant = Document::new();
     let grant = document.get_document(format::GRANT).ok().filter(is_current).unwrap_or(&no_grant);
-    let (state, remaining_ms) = state(document);
-    let shared = state != LeaseState::Free && value.as_deref() == Some(format::SHARED_VALUE);
-    let (in_use, limit) = LeaseInfo::plain_counts(&state, shared);
+    let millis = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
+    let (expires_at, now) = (millis(format::EXPIRES_AT), millis(NOW));
+    let name = text(document, format::NAME).unwrap_or_default();
     let info = LeaseInfo {
-        name: text(document, format::NAME).unwrap_or_default(),
-        state,
         owner: text(grant, grant::OWNER),
         acquired_at: date(grant, grant::ACQUIRED_AT),
-        expires_at: date(document, format::EXPIRES_AT),
-        remaining: remaining_ms.map(from_millis),
         waiting: document.get_i32(WAITING).ok().and_then(|it| it.try_into().ok()).unwrap_or(0),
         metadata: grant.get_document(grant::METADATA).cloned().unwrap_or_default(),
-        value,
-        // Set by the manager that reads the document.
-        held_here: false,
-        shared,
-        in_use,
-        limit,
-        holders: Vec::new(),
+        ..LeaseInfo::without_grant(name, value, state(document), expires_at, now)
     };
     LeaseSnapshot {
         info,
         grant_id: grant.get_str(grant::ID).ok().map(GrantId::from),
         ttl_ms: grant.get_i64(grant::TTL_MS).ok(),
         sent: grant.get_i64(grant::SENT_MICROS).ok(),
-        server_ms: document.get_datetime(NOW).ok().map(|now| now.timestamp_millis()),
+        server_ms: now,
     }
 }
 
@@ -133,20 +123,15 @@ pub fn small(number: i64) -> u32 {
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
 }
 
-/// The state of the lease, and for how long it is held. A lease that cannot be understood counts as held.
-fn state(document: &Document) -> (LeaseState, Option<i64>) {
-    let damaged = |found: &str| (LeaseState::Damaged { found: found.to_owned() }, None);
-    // No reply to this projection is without it.
-    let Ok(now) = document.get_datetime(NOW) else { return damaged("unknown") };
-    match document.get(format::EXPIRES_AT) {
-        None | Some(Bson::Null) => (LeaseState::Free, None),
-        Some(Bson::DateTime(at)) if at <= now => (LeaseState::Free, Some(0)),
-        Some(Bson::DateTime(at)) => {
-            // Dates may be so far apart that the difference overflows.
-            let left = at.timestamp_millis().saturating_sub(now.timestamp_millis());
-            (LeaseState::Held, Some(left))
-        }
-        Some(other) => damaged(type_name(other)),
+/// The state of the lease. One that cannot be understood counts as held.
+fn state(document: &Document) -> LeaseState {
+    match (document.get_datetime(NOW), document.get(format::EXPIRES_AT)) {
+        // No reply to this projection is without it.
+        (Err(_), _) => LeaseState::Damaged { found: "unknown".to_owned() },
+        (Ok(_), None | Some(Bson::Null)) => LeaseState::Free,
+        (Ok(now), Some(Bson::DateTime(at))) if at <= now => LeaseState::Free,
+        (Ok(_), Some(Bson::DateTime(_))) => LeaseState::Held,
+        (Ok(_), Some(other)) => LeaseState::Damaged { found: type_name(other).to_owned() },
     }
 }
 

@@ -7,7 +7,7 @@
 pub const LIMIT_MAX: u32 = 1_000;
 
 /// The permits that a call asks for, and its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Permits {
     count: u32,
     limit: u32,

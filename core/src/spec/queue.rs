@@ -1,7 +1,5 @@
 //! The queue in the document: which entries live, and heartbeats.
 //!
-//! Waiters form a FIFO queue in the lease's document.
-//!
 //! - An *entry* is an element of the queue that a call wrote. Any other element is corrupt.
 //! - An entry is *live* for the waiter ttl (`life`) after its newest heartbeat. Only a live entry can be promoted.
 //! - A *dead* entry gets no grant and blocks nobody's turn. While it is there, the queue is not empty. A heartbeat
@@ -34,17 +32,14 @@ impl<T: Types> Entry<T> {
     }
 }
 
-/// The first live entry.
-pub(super) fn first_live<T: Types>(document: &Document<T>, now: i64) -> Option<&Entry<T>> {
-    document.queue.entries().find(|entry| entry.is_live(document, now))
-}
-
 /// The queue after a write that leaves these entries in it. A value that is no list counts as no queue, and stays where
 /// it is while nobody waits.
 pub(super) fn after<T: Types>(before: &Queue<T>, rest: Vec<Entry<T>>) -> Queue<T> {
     match before {
         Queue::Damaged if rest.is_empty() => Queue::Damaged,
-        Queue::Damaged | Queue::Absent | Queue::List(_) => Queue::of(rest),
+        Queue::Damaged | Queue::Absent | Queue::List(_) => {
+            Queue::of(rest.into_iter().map(Element::Entry).collect())
+        }
     }
 }
 
@@ -58,21 +53,18 @@ pub fn heartbeat<T: Types>(
     life: i64,
     protections: &impl Protections,
 ) -> (Option<Document<T>>, bool) {
-    let Some(mut document) = found else {
-        return (None, false);
-    };
-    if document.expiry == Expiry::Damaged {
-        return (Some(document), false);
-    }
-    let is_there = document.queue.position(value).is_some();
-    if let Queue::List(elements) = &mut document.queue {
-        for element in elements {
-            if let Element::Entry(entry) = element
-                && entry.value == *value
-            {
-                *entry = entry.after_heartbeat(sent, now, life, protections);
+    match found {
+        Some(mut document) if document.expiry != Expiry::Damaged => {
+            let is_there = document.queue.position(value).is_some();
+            for element in document.queue.elements_mut() {
+                if let Element::Entry(entry) = element
+                    && entry.value == *value
+                {
+                    *entry = entry.after_heartbeat(sent, now, life, protections);
+                }
             }
+            (Some(document), is_there)
         }
+        found => (found, false),
     }
-    (Some(document), is_there)
 }

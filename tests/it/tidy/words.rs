@@ -35,15 +35,14 @@ const TERMS_MAX: usize = 25;
 /// of the one attempt of `try_acquire`, and `Lane::blocked` is the lane of commands about blocked documents.
 const BEARERS: &str = "\
 lease: lib.rs lease.rs election.rs
-grant: format.rs rules/ids.rs spec/document.rs commands/memory/release.rs hold/mod.rs
-    acquire/call.rs
-holder: format.rs rules/mod.rs rules/holder.rs spec/admission.rs spec/holders.rs
-    commands/snapshot.rs info/mod.rs memory/leases.rs hold/mod.rs tower/refusal.rs
+grant: format.rs rules/ids.rs spec/document.rs hold/mod.rs acquire/call.rs
+holder: format.rs rules/mod.rs rules/holder.rs spec/document.rs commands/snapshot.rs
+    memory/leases.rs hold/mod.rs tower/refusal.rs
 reader:
 permit:
 limit: format.rs rules/permits.rs commands/acquire_reply.rs acquire/share.rs acquire/semaphore.rs
     tower/layer.rs
-value: format.rs spec/types.rs spec/document.rs memory/texts.rs commands/renew.rs acquire/mod.rs
+value: format.rs spec/types.rs spec/document.rs texts.rs commands/renew.rs acquire/mod.rs
     lease.rs
 token: lib.rs token.rs commands/acquire_parts.rs commands/reply.rs acquire/call.rs lease.rs
 fence:
@@ -56,8 +55,8 @@ maybe_applied: rules/outcome.rs
 queue: format.rs spec/mod.rs spec/document.rs commands/mod.rs
 entry: format.rs spec/document.rs spec/request.rs commands/acquire.rs wait/waiters.rs
 heartbeat: spec/queue.rs commands/mod.rs commands/heartbeat.rs commands/queue.rs
-    commands/memory/mod.rs wait/mod.rs
-admission: spec/mod.rs spec/holders.rs commands/mod.rs memory/texts.rs
+    wait/mod.rs
+admission: spec/mod.rs spec/document.rs commands/mod.rs texts.rs
 hand_off:
 release: lib.rs spec/mod.rs commands/mod.rs commands/memory/mod.rs memory/mod.rs memory/leases.rs
     lease.rs manager.rs several/lease_set.rs

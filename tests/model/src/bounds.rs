@@ -54,7 +54,7 @@ pub struct Bounds {
     /// How often an answer may be lost. `None`: any number of times.
     pub losses: Option<u8>,
     /// The most entries of the queue.
-    pub queue_max: usize,
+    pub queue_max: u32,
     /// How long a waiter waits at most before it sends another attempt, in ticks.
     pub poll_floor: i64,
     /// Which command a call's first attempt is.

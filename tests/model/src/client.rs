@@ -278,7 +278,8 @@ impl Acting<'_> {
 
     /// Every grant that the call may have, except the one that its caller got.
     fn rest_of_call(&self) -> GrantMatch {
-        GrantMatch::Call(call_of(self.client), self.world.clients[self.client].taken)
+        let except = self.world.clients[self.client].taken;
+        GrantMatch::Call { call_id: call_of(self.client), except }
     }
 
     /// The command of the background releaser. Nobody waits for its reply.

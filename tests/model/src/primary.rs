@@ -1,6 +1,7 @@
 //! The primary's steps with the commands that have arrived, and its failures.
 
-use mongo_lease_core::spec::{self, AcquireReply, Element, Expiry, QueueOptions, Share};
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::spec::{self, AcquireReply, Element, Expiry, QueueOptions};
 
 use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
@@ -103,6 +104,7 @@ impl Primary<'_> {
                 let granted_at = self.world.server.last_grant.map_or(0, |grant| grant.position);
                 Says::Granted { attempt, id, token, granted_at, is_overtaken: false }
             }
+            AcquireReply::UseSlowForm => unreachable!("it is the slow form"),
         }))
     }
 
@@ -118,7 +120,7 @@ impl Primary<'_> {
         AcquireRequest {
             value: value_of(self.bounds, client),
             id: GrantId { call: call_of(client), attempt },
-            share: Share::EXCLUSIVE,
+            permits: Permits::EXCLUSIVE,
             ttl: TTL,
             max_clock_skew: MAX_CLOCK_SKEW,
             sent: command.sent,

@@ -121,7 +121,7 @@ impl Lease {
     }
 
     async fn join(&self, queue: &Bson) {
-        let joins = Some(QueueOptions { life: LIFE, queue_max: 7 });
+        let joins = Some(QueueOptions { life: 10_000, queue_max: 7 });
         let request =
             AcquireRequest { name: self.name.clone(), value: "me".to_owned(), joins, ..request() };
         let acquire = SlowAcquire { request: Arc::new(request), attempt: 1, predecessor: None };

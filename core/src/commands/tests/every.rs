@@ -115,7 +115,7 @@ pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
 
 fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
     let life = Duration::from_secs(10);
-    let joins = Some(QueueOptions { life, queue_max: 7 });
+    let joins = Some(QueueOptions { life: 10_000, queue_max: 7 });
     let acquires = vec![take(None), take(joins)];
     vec![
         ("take", take(joins).build("locks", sent)),
@@ -170,7 +170,7 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
 }
 
 fn writes_for_permits(sent: Instant) -> Vec<(&'static str, Document)> {
-    let joins = Some(QueueOptions { life: Duration::from_secs(10), queue_max: 7 });
+    let joins = Some(QueueOptions { life: 10_000, queue_max: 7 });
     let admit = |joins| acquire_of(Permits::SHARED, joins, None);
     let fast = FastAdmit { request: admit(joins).request, attempt: 1 };
     vec![

@@ -2,9 +2,10 @@
 
 use crate::bson::Document;
 use crate::rules::ids::GrantId;
+use crate::rules::permits::Permits;
 use crate::spec::{
     self, AcquireRequest, AsBuilt, EndScope, Expiry, GrantKey, GrantMatch, HolderElement,
-    QueueOptions, Share,
+    QueueOptions,
 };
 
 use super::reading::{self, Readable};
@@ -81,12 +82,17 @@ impl Given<'_> {
         self.text("id").as_str().into()
     }
 
+    fn permits(&self) -> Permits {
+        let number = |field| u32::try_from(self.number(field)).expect("a small number");
+        Permits::new(number("permits"), number("limit")).expect("valid permits")
+    }
+
     fn request(&self) -> AcquireRequest<Texts> {
         let life = self.0.get_i64("waiterTtlMs").ok();
         AcquireRequest {
             value: self.text("value"),
             id: self.id(),
-            share: Share { permits: self.number("permits"), limit: self.number("limit") },
+            permits: self.permits(),
             ttl: self.number("ttlMs"),
             max_clock_skew: self.number("maxClockSkewMs"),
             sent: self.number("sentMicros"),

@@ -72,7 +72,7 @@ fn take() -> FastAcquire {
 
 /// The same call when it waits in the queue.
 fn joining() -> SlowAcquire {
-    let joins = QueueOptions { life: Duration::from_secs(10), queue_max: 7 };
+    let joins = QueueOptions { life: 10_000, queue_max: 7 };
     SlowAcquire {
         request: Arc::new(AcquireRequest { joins: Some(joins), ..request() }),
         attempt: 3,

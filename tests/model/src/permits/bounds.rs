@@ -4,7 +4,7 @@ use mongo_lease_core::rules::holder::HoldOptions;
 use mongo_lease_core::rules::permits::{Permits, fit_together};
 use mongo_lease_core::rules::time::Instant;
 use mongo_lease_core::rules::timing::Timing;
-use mongo_lease_core::spec::{AsBuilt, Protections, Share};
+use mongo_lease_core::spec::{AsBuilt, Protections};
 
 use crate::bounds::Bounds;
 
@@ -113,12 +113,6 @@ impl PermitBounds {
     pub(crate) fn fit(&self, clients: impl IntoIterator<Item = usize>) -> bool {
         let permits = clients.into_iter().map(|client| self.clients[client].permits());
         fit_together(&permits.collect::<Vec<_>>())
-    }
-
-    /// The share that a client asks for.
-    pub(crate) fn share(&self, client: usize) -> Share {
-        let permits = self.clients[client].permits();
-        Share { permits: permits.count().into(), limit: permits.limit().into() }
     }
 
     /// A client's own clock. Each starts at another time, and they are never compared.

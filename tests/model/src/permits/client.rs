@@ -87,7 +87,8 @@ impl Calling<'_> {
         match next {
             CleanupAction::Nothing => {}
             CleanupAction::GiveBack | CleanupAction::LeaveQueue => {
-                let which = GrantMatch::Call(call_of(self.client), self.caller().accepted);
+                let (call_id, except) = (call_of(self.client), self.caller().accepted);
+                let which = GrantMatch::Call { call_id, except };
                 self.release(which, Ending::HELD_OR_QUEUED);
             }
         }

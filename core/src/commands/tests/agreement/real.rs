@@ -208,8 +208,8 @@ fn release_target(name: &str, target: Target, nobody: &str) -> ReleaseTarget {
     let grant = match which {
         small::GrantMatch::Any => GrantMatch::Any,
         small::GrantMatch::Grant(id) => GrantMatch::Grant(grant_id(id)),
-        small::GrantMatch::Call(number, except) => {
-            GrantMatch::Call { call_id: call(number), except: except.map(grant_id) }
+        small::GrantMatch::Call { call_id, except } => {
+            GrantMatch::Call { call_id: call(call_id), except: except.map(grant_id) }
         }
     };
     ReleaseTarget { name: name.to_owned(), value: held_text(value, nobody), grant, form }

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use crate::rules::guesses::FastForm;
-use crate::rules::permits::Permits;
 use crate::rules::slots::Lane;
 use crate::rules::timing::Timing;
-use crate::spec::{self, Share};
 use mongodb::error::{CommandError, ErrorKind};
 
 use super::real::{COLLECTION, Real, Replied};
@@ -15,7 +13,7 @@ use super::steps::Answer;
 use super::texts::{call, duration, instant, metadata, owner, read_id, text};
 use crate::bson::Timestamp;
 use crate::commands::Command;
-use crate::commands::acquire::{AcquireReply, AcquireRequest, QueueOptions, SlowAcquire};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
 use crate::commands::fast_admit::FastAdmit;
 use crate::commands::find::FindLeases;
@@ -103,10 +101,6 @@ fn fast(name: &str, request: &small::AcquireRequest, form: FastForm) -> FastAcqu
 }
 
 fn request_for(name: &str, request: &small::AcquireRequest) -> Arc<AcquireRequest> {
-    let joins = |joins: spec::QueueOptions| QueueOptions {
-        life: duration(joins.life),
-        queue_max: u32::try_from(joins.queue_max).unwrap(),
-    };
     let (ttl, max_clock_skew) = (duration(request.ttl), duration(request.max_clock_skew));
     let timing = Timing::new(ttl, max_clock_skew, None).unwrap();
     Arc::new(AcquireRequest {
@@ -115,16 +109,11 @@ fn request_for(name: &str, request: &small::AcquireRequest) -> Arc<AcquireReques
         call_id: call(request.id.call),
         owner: owner(request.details).into(),
         metadata: metadata(request.details),
-        permits: permits(request.share),
+        permits: request.permits,
         timing: Arc::new(timing),
         has_oplog: true,
-        joins: request.joins.map(joins),
+        joins: request.joins,
     })
-}
-
-fn permits(share: Share) -> Permits {
-    let number = |number: i64| u32::try_from(number).expect("a valid share");
-    Permits::new(number(share.permits), number(share.limit)).expect("a valid share")
 }
 
 fn answer(reply: AcquireReply) -> (Answer, Option<Timestamp>) {
