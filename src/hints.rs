@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mongo_lease_core::rules::guesses::{FastForm, Guess, Guesses};
+use mongo_lease_core::rules::{FastForm, Guess, Guesses};
 
 use crate::clock::Clock;
 

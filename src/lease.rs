@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
-use mongo_lease_core::rules::ids::GrantId;
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
+use mongo_lease_core::commands::{GrantKey, Guard, RenewHolders, RenewMany, RenewalTarget};
+use mongo_lease_core::rules::{GrantId, HoldAction, HoldEvent, MAYBE_APPLIED};
 use mongodb::ClientSession;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -23,9 +22,6 @@ use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::telemetry::{Completed, Operation};
 use crate::token::Token;
-use mongo_lease_core::commands::guard::Guard;
-use mongo_lease_core::commands::renew::{GrantKey, RenewMany, RenewalTarget};
-use mongo_lease_core::commands::renew_holders::RenewHolders;
 
 /// A lease that was granted to this process.
 ///

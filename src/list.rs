@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::stream;
-use mongo_lease_core::commands::find::{GetLease, Page};
+use mongo_lease_core::commands::{GetLease, Page};
 use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::rules::pattern::{NamePattern, glob_regex};
+use mongo_lease_core::rules::{NamePattern, glob_regex};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_core::Stream;
-use mongo_lease_core::rules::holder::HoldOptions;
-use mongo_lease_core::rules::ids::GrantId;
-use mongo_lease_core::rules::name::check_label;
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::time::from_millis;
+use mongo_lease_core::commands::{Form, GrantKey, GrantMatch, Hello, ReleaseTarget, Resume};
+use mongo_lease_core::info::LeaseInfo;
+use mongo_lease_core::rules::{GrantId, HoldOptions, Permits, check_label, from_millis};
 
 use crate::acquire::semaphore::Semaphore;
 use crate::acquire::{Acquire, Attempt};
@@ -25,10 +23,6 @@ use crate::options::{check_name, check_value};
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::telemetry::Event;
-use mongo_lease_core::commands::probe::Hello;
-use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
-use mongo_lease_core::commands::renew::{GrantKey, Resume};
-use mongo_lease_core::info::LeaseInfo;
 
 /// Grants leases. Cheap to clone; clones share everything.
 ///

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use mongo_lease_core::format;
 use mongo_lease_core::info::human;
-use mongo_lease_core::rules::name::{check_label, check_text};
-use mongo_lease_core::rules::permits::{LIMIT_MAX, Permits, PermitsDefect};
-use mongo_lease_core::rules::timing::{self, Timing, TimingDefect};
-use mongo_lease_core::rules::tombstone::{self, is_tombstone};
+use mongo_lease_core::rules::{
+    LIMIT_MAX, Permits, PermitsDefect, Timing, TimingDefect, check_label, check_text, is_tombstone,
+    timing, tombstone,
+};
 use mongo_lease_core::schema;
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::info::human;
+use mongo_lease_core::info::{LeaseInfo, human};
 use mongodb::bson::Document;
 
 use crate::acquire::{Acquire, Attempt};

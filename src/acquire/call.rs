@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::DateTime;
-use mongo_lease_core::rules::attempts::{Accepted, Effect};
-use mongo_lease_core::rules::holder::HoldOptions;
-use mongo_lease_core::rules::ids::GrantId;
-use mongo_lease_core::rules::outcome::Then;
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::{
+    AcquireReply, AcquireRequest, FastAcquire, FastAdmit, GrantKey, Granted, Promotion, Refused,
+    SlowAcquire, StandaloneToken,
+};
+use mongo_lease_core::rules::{Accepted, Effect, GrantId, HoldOptions, Instant, Permits, Then};
 use mongodb::bson::Timestamp;
 
 use crate::acquire::failures::{check_sound, no_answer};
@@ -23,14 +22,6 @@ use crate::retry::{self, RetryPolicy};
 use crate::runner::{AttemptResult, AttemptTime, Pending};
 use crate::telemetry;
 use crate::token::Token;
-use mongo_lease_core::commands::acquire::{
-    AcquireReply, AcquireRequest, Granted, Refused, SlowAcquire,
-};
-use mongo_lease_core::commands::fast_acquire::FastAcquire;
-use mongo_lease_core::commands::fast_admit::FastAdmit;
-use mongo_lease_core::commands::renew::GrantKey;
-use mongo_lease_core::commands::standalone_token::StandaloneToken;
-use mongo_lease_core::commands::watch::Promotion;
 
 /// An acquire call in progress. Dropping it abandons the call: every grant that it has, or may yet get, is released.
 pub(crate) struct AcquireCall {

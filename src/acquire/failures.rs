@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_lease_core::info::{LeaseInfo, LeaseState};
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
+use mongo_lease_core::rules::MAYBE_APPLIED;
 
 use crate::error::{Error, Result};
 use crate::failure::{Cause, Failure};

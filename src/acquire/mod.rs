@@ -14,12 +14,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::commands::acquire::{AcquireRequest, QueueOptions};
+use mongo_lease_core::commands::{AcquireRequest, QueueOptions};
 use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::rules::holder::HoldOptions;
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::timing::Timing;
+use mongo_lease_core::rules::{HoldOptions, Instant, Permits, Timing};
 use mongodb::bson::Document;
 use tokio_util::sync::CancellationToken;
 

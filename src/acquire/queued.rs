@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::backoff::POLL;
-use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
+use mongo_lease_core::commands::{AcquireRequest, Promotion, Refused};
+use mongo_lease_core::info::LeaseInfo;
+use mongo_lease_core::rules::{Instant, POLL, WaitAction, WaitEvent, WaitRefusal, Waiter};
 
 use crate::acquire::call::AcquireCall;
 use crate::acquire::failures::{could_more_time_help, timeout};
@@ -18,9 +18,6 @@ use crate::telemetry::Event;
 use crate::token::Token;
 use crate::wait::local_queue::{InheritedEntry, Ticket};
 use crate::wait::waiters::{Signal, WaiterGuard};
-use mongo_lease_core::commands::acquire::{AcquireRequest, Refused};
-use mongo_lease_core::commands::watch::Promotion;
-use mongo_lease_core::info::LeaseInfo;
 
 /// A call that waits in the queue. Dropping it gives up.
 pub(crate) struct QueuedCall {

@@ -1,15 +1,13 @@
 //! Fast-path acquires, alone or several in one command.
 
-use mongo_lease_core::rules::guesses::FastForm;
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::{
+    AcquireReply, FastAcquire, FastAcquireMany, FindGrants, FindLeases, who_was_granted,
+};
+use mongo_lease_core::rules::{FastForm, Instant, Lane};
 
 use super::op::BatchOp;
 use crate::failure::Failure;
 use crate::runner::{AttemptLimits, AttemptResult, Slot};
-use mongo_lease_core::commands::acquire::AcquireReply;
-use mongo_lease_core::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
-use mongo_lease_core::commands::find::{FindGrants, FindLeases};
 
 /// Batches fast-path acquires for leases of one collection.
 pub(crate) struct AcquireBatch {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::BOUND_MIN;
+use mongo_lease_core::commands::Command;
+use mongo_lease_core::rules::BOUND_MIN;
 
 use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::hints::NameHint;
 use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pace, Pending, Runner};
-use mongo_lease_core::commands::Command;
 
 /// Sends commands that are each about one document. Cheap to clone.
 ///

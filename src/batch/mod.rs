@@ -24,8 +24,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::{BATCH_MAX, Batching};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{BATCH_MAX, Batching, Instant};
 use tokio::sync::Notify;
 
 use crate::batch::op::{BatchCall, BatchOp};

@@ -2,9 +2,8 @@
 
 mod freeing;
 
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::{End, Ended, FindLeases, LeaseSnapshot, ReleaseTarget, token};
+use mongo_lease_core::rules::{Instant, Lane, MAYBE_APPLIED};
 use mongo_lease_core::spec::EndScope;
 use mongodb::bson::{Document, Timestamp};
 
@@ -12,11 +11,6 @@ use super::op::BatchOp;
 use crate::clock;
 use crate::failure::{Cause, Failure};
 use crate::runner::{AttemptLimits, AttemptResult, Earlier, Slot};
-use mongo_lease_core::commands::find::FindLeases;
-use mongo_lease_core::commands::release::{End, ReleaseTarget};
-use mongo_lease_core::commands::reply::Ended;
-use mongo_lease_core::commands::snapshot::LeaseSnapshot;
-use mongo_lease_core::commands::token;
 
 pub(crate) use freeing::Freeing;
 

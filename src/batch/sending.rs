@@ -4,9 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::backoff::MAJORITY;
-use mongo_lease_core::rules::batching::{is_server_slow, pieces};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Instant, MAJORITY, is_server_slow, pieces};
 
 use super::op::{BatchCall, BatchOp, Caller, longest};
 use super::{Shared, alone};

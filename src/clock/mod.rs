@@ -16,9 +16,7 @@ use pin_project_lite::pin_project;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
-use mongo_lease_core::rules::backoff::Delays;
-use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::tombstone::TombstoneValues;
+use mongo_lease_core::rules::{Delays, Instant, TombstoneValues};
 
 #[cfg(feature = "memory")]
 pub(crate) use memory::MemoryClock;

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mongo_lease_core::rules::ids::ManagerId;
-use mongo_lease_core::rules::outcome::REFUSED;
-use mongo_lease_core::rules::timing::Timing;
+use mongo_lease_core::commands::{DryRun, IsHintUsed, Topology};
+use mongo_lease_core::rules::{ManagerId, REFUSED, Timing};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::batch::Batcher;
@@ -35,7 +34,6 @@ use crate::wait::heartbeat;
 use crate::wait::local_queue::LocalQueues;
 use crate::wait::waiters::Waiters;
 use crate::wait::watcher::Watcher;
-use mongo_lease_core::commands::probe::{DryRun, IsHintUsed, Topology};
 pub use shutdown::ShutdownReport;
 use start::find_server;
 

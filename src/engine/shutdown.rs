@@ -5,7 +5,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::Instant;
 
 use super::Engine;
 use crate::hold::Holding;

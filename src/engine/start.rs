@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::commands::probe::{Hello, Topology};
-use mongo_lease_core::rules::outcome::REFUSED;
+use mongo_lease_core::commands::{Hello, Topology};
+use mongo_lease_core::rules::REFUSED;
 
 use crate::error::{Error, Result};
 use crate::failure::{Cause, Failure};

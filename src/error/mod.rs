@@ -10,9 +10,8 @@ mod tests;
 use std::time::Duration;
 
 use mongo_lease_core::format;
-use mongo_lease_core::info::text::printable;
-use mongo_lease_core::info::{LeaseInfo, LeaseState, as_millis, human};
-use mongo_lease_core::rules::outcome::REFUSED;
+use mongo_lease_core::info::{LeaseInfo, LeaseState, as_millis, human, text::printable};
+use mongo_lease_core::rules::REFUSED;
 use serde::Serialize;
 
 use crate::clock::NoRandomness;

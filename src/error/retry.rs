@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_lease_core::info::{LeaseInfo, LeaseState};
-use mongo_lease_core::rules::outcome::{self, Then};
+use mongo_lease_core::rules::{Then, outcome};
 use mongodb::error::{Error as DriverError, ErrorKind, TRANSIENT_TRANSACTION_ERROR, WriteFailure};
 
 use super::Error;

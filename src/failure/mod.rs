@@ -6,9 +6,7 @@ mod write_error;
 pub(crate) use write_error::driver_command_error;
 
 use mongo_lease_core::commands::{DecodeError, StatementError};
-use mongo_lease_core::rules::outcome::{
-    self, DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, Then,
-};
+use mongo_lease_core::rules::{DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, Then, outcome};
 use mongodb::error::{Error as DriverError, ErrorKind};
 
 use write_error::driver_write_error;

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use mongo_lease_core::rules::holder::{HoldAction, HoldEvent, HoldOptions, Holder, Loss};
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::timing::Timing;
+use mongo_lease_core::commands::{Form, GrantKey, GrantMatch, ReleaseTarget, RenewalTarget};
+use mongo_lease_core::rules::{
+    HoldAction, HoldEvent, HoldOptions, Holder, Instant, Loss, Permits, Timing,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -22,8 +22,6 @@ use crate::release::background::GiveBack;
 use crate::release::call_state::CallState;
 use crate::telemetry::{Event, Events};
 use crate::token::Token;
-use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
-use mongo_lease_core::commands::renew::{GrantKey, RenewalTarget};
 
 /// One lease that is or was held.
 #[derive(Debug)]

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::commands::renew::GrantKey;
-use mongo_lease_core::rules::batching::{apart, pieces};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::GrantKey;
+use mongo_lease_core::rules::{Instant, apart, pieces};
 
 use crate::hold::Holding;
 use crate::retry::RetryPolicy;

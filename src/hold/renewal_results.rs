@@ -2,16 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use mongo_lease_core::rules::backoff::Delays;
-use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::{LeaseSnapshot, SharedSnapshot};
+use mongo_lease_core::rules::{Delays, HoldAction, HoldEvent, Instant};
 
 use super::renewal_batch::{Batch, NumberedHolding};
 use super::unmatched::{loss_of, share_of};
 use crate::clock;
 use crate::hold::Holding;
-use mongo_lease_core::commands::find_holders::SharedSnapshot;
-use mongo_lease_core::commands::snapshot::LeaseSnapshot;
 
 /// The outcomes of a renewal that was sent at `sent` and matched fewer documents than it named, by a look at these.
 ///

@@ -10,9 +10,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::{FindHolders, FindLeases, RenewHolders, RenewMany, Renewed};
+use mongo_lease_core::rules::{HoldAction, HoldEvent, Instant, Lane};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -24,11 +23,6 @@ use crate::hold::{Grant, Holding};
 use crate::retry;
 use crate::runner::{AttemptResult, Runner};
 use crate::telemetry::{self, Events};
-use mongo_lease_core::commands::find::FindLeases;
-use mongo_lease_core::commands::find_holders::FindHolders;
-use mongo_lease_core::commands::renew::RenewMany;
-use mongo_lease_core::commands::renew_holders::RenewHolders;
-use mongo_lease_core::commands::reply::Renewed;
 
 /// The handle to the renewer task.
 #[derive(Clone)]

@@ -1,19 +1,16 @@
 //! Finds out why a command that names a grant matched nothing.
 
+use mongo_lease_core::commands::{
+    FindHolders, FindLeases, GrantKey, LeaseSnapshot, SeenHolder, SharedSnapshot,
+};
 use mongo_lease_core::format;
-use mongo_lease_core::rules::ids::GrantId;
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::tombstone::is_tombstone;
+use mongo_lease_core::info::LeaseState;
+use mongo_lease_core::rules::{GrantId, Lane, is_tombstone};
 
 use crate::error::LostReason;
 use crate::failure::Failure;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
-use mongo_lease_core::commands::find::FindLeases;
-use mongo_lease_core::commands::find_holders::{FindHolders, SeenHolder, SharedSnapshot};
-use mongo_lease_core::commands::renew::GrantKey;
-use mongo_lease_core::commands::snapshot::LeaseSnapshot;
-use mongo_lease_core::info::LeaseState;
 
 /// Why a command that names a grant matched nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

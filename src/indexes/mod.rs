@@ -23,7 +23,7 @@ mod tests;
 
 use std::time::Duration;
 
-use mongo_lease_core::commands::indexes::{FindOtherFormat, FoundIndex, ListIndexes, read_index};
+use mongo_lease_core::commands::{FindOtherFormat, FoundIndex, ListIndexes, read_index};
 use mongodb::bson::Document;
 use mongodb::error::{Error as DriverError, ErrorKind};
 

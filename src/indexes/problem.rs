@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mongo_lease_core::commands::indexes::FoundIndex;
+use mongo_lease_core::commands::FoundIndex;
 use mongo_lease_core::schema::{IndexSpec, SPECS};
 use mongodb::bson::{Bson, Document};
 

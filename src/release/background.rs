@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use mongo_lease_core::commands::release::ReleaseTarget;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::ReleaseTarget;
+use mongo_lease_core::rules::Instant;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 

@@ -2,14 +2,12 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use mongo_lease_core::rules::attempts::{Accepted, Attempts, CleanupAction, Effect};
-use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::commands::{AcquireRequest, Form, GrantMatch, ReleaseTarget};
+use mongo_lease_core::rules::{Accepted, Attempts, CleanupAction, Effect, GrantId};
 use tokio_util::sync::CancellationToken;
 
 use crate::release::ReleaseHint;
 use crate::release::background::{BackgroundReleaser, GiveBack};
-use mongo_lease_core::commands::acquire::AcquireRequest;
-use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
 
 /// One acquire call, as its attempts and its lease share it.
 #[derive(Debug)]

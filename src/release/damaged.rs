@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use mongo_lease_core::commands::find::FindLeases;
-use mongo_lease_core::commands::release::ReleaseTarget;
+use mongo_lease_core::commands::{FindLeases, ReleaseTarget};
 use mongo_lease_core::info::LeaseState;
-use mongo_lease_core::rules::slots::Lane;
+use mongo_lease_core::rules::Lane;
 
 use super::Releaser;
 use crate::error::{Error, Result};

@@ -1,9 +1,8 @@
 //! The commands of a release, in the order in which they are sent.
 
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::spec::EndScope;
-
 use mongo_lease_core::info::LeaseInfo;
+use mongo_lease_core::rules::Permits;
+use mongo_lease_core::spec::EndScope;
 
 /// The state in which a release is likely to find its grant. A wrong guess costs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

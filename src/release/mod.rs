@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
+use mongo_lease_core::commands::{EndLater, Form, ReleaseTarget};
 use mongo_lease_core::spec::EndScope;
 
 use crate::batch::Batcher;
@@ -31,7 +32,6 @@ use crate::retry::{self, Answer, RetryPolicy};
 use crate::runner::{Earlier, Pace, Pending, Runner};
 pub(crate) use hint::ReleaseHint;
 use hint::ReleaseStep;
-use mongo_lease_core::commands::release::{EndLater, Form, ReleaseTarget};
 
 /// A lease to be ended.
 #[derive(Clone, Debug)]

@@ -14,9 +14,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use mongo_lease_core::commands::Command;
-use mongo_lease_core::rules::backoff::RETRY;
-use mongo_lease_core::rules::outcome::{MAYBE_APPLIED, Then};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Instant, MAYBE_APPLIED, RETRY, Then};
 
 use crate::batch::alone::Alone;
 use crate::clock::{self, Clock};

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Instant, MAYBE_APPLIED};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{RetryPolicy, until_answered};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::Instant;
 
 use super::pace::Pace;
 use crate::failure::Failure;

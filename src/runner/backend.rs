@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::commands::watch::{self, StreamEvent};
-use mongo_lease_core::rules::ids::ManagerId;
+use mongo_lease_core::commands::{StreamEvent, watch};
+use mongo_lease_core::rules::ManagerId;
 use mongodb::Database;
 use mongodb::bson::{Document, Timestamp};
 use mongodb::change_stream::ChangeStream;

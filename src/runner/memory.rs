@@ -4,11 +4,9 @@ use std::io::{Error as IoError, ErrorKind as IoErrorKind};
 use std::time::Duration;
 
 use chrono::DateTime;
-use mongo_lease_core::commands::Command;
-use mongo_lease_core::commands::watch::{Promotion, StreamEvent};
+use mongo_lease_core::commands::{Command, Promotion, StreamEvent};
 use mongo_lease_core::memory::{Admission, News, Promoted, PromotionEvent};
-use mongo_lease_core::rules::ids::{GrantId, ManagerId};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{GrantId, Instant, ManagerId};
 
 use super::{AttemptResult, Heard};
 use crate::clock::Clock;

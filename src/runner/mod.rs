@@ -24,13 +24,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mongo_lease_core::commands::Command;
-use mongo_lease_core::commands::reply::write_concern_error;
-use mongo_lease_core::rules::backoff::RETRY;
-use mongo_lease_core::rules::ids::ManagerId;
-use mongo_lease_core::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED, Then};
-use mongo_lease_core::rules::slots::{Lane, Slots};
-use mongo_lease_core::rules::time::{Instant, millis_up};
+use mongo_lease_core::commands::{Command, write_concern_error};
+use mongo_lease_core::rules::{
+    Instant, Lane, MAYBE_APPLIED, ManagerId, NOT_APPLIED, REFUSED, RETRY, Slots, Then, millis_up,
+};
 use mongodb::Database;
 use mongodb::bson::Document;
 use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};

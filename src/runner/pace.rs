@@ -3,8 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::Bound;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Bound, Instant};
 
 use crate::failure::Failure;
 

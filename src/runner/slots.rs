@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use mongo_lease_core::rules::slots::{Lane, Slots};
+use mongo_lease_core::rules::{Lane, Slots};
 
 /// The slots of one runner. Cheap to clone.
 #[derive(Clone)]

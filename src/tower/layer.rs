@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::Instant;
 
 use super::key::{KeyExtractor, MissingKey};
 use super::refusal::{RETRY_AFTER_DEFAULT, Refusal, RefusalKind, Refuse, RetryAfter, Style};

@@ -7,7 +7,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::{after_look, apart, pieces};
+use mongo_lease_core::commands::{FindEntries, Heartbeat, Renewed};
+use mongo_lease_core::rules::{after_look, apart, pieces};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
@@ -17,8 +18,6 @@ use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
 use crate::telemetry;
 use crate::wait::waiters::{Signal, WaiterSlot, Waiters};
-use mongo_lease_core::commands::heartbeat::{FindEntries, Heartbeat};
-use mongo_lease_core::commands::reply::Renewed;
 
 /// The maximum number of waiters in one command.
 const BATCH_MAX: usize = 1_000;

@@ -20,8 +20,7 @@ use std::task::{Poll, Wake};
 use std::time::Duration;
 
 use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::waiter::Waiter;
+use mongo_lease_core::rules::{Permits, Waiter};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 

@@ -1,6 +1,6 @@
 //! Whether a change stream tells waiters of their promotions.
 
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::Instant;
 
 use crate::token::Token;
 

@@ -11,11 +11,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mongo_lease_core::commands::heartbeat::QueueEntry;
-use mongo_lease_core::commands::watch::Promotion;
-use mongo_lease_core::rules::ids::CallId;
-use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::waiter::next_heartbeat_at;
+use mongo_lease_core::commands::{Promotion, QueueEntry};
+use mongo_lease_core::rules::{CallId, Instant, next_heartbeat_at};
 use tokio::sync::Notify;
 
 use crate::release::call_state::CallState;

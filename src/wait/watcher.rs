@@ -6,10 +6,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use mongo_lease_core::commands::probe::Ping;
-use mongo_lease_core::commands::watch::StreamEvent;
-use mongo_lease_core::rules::backoff::REOPEN;
-use mongo_lease_core::rules::ids::ManagerId;
+use mongo_lease_core::commands::{Ping, StreamEvent};
+use mongo_lease_core::rules::{ManagerId, REOPEN};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;

@@ -35,6 +35,11 @@ pub mod tombstone;
 mod variables;
 pub mod watch;
 
+pub use self::{
+    acquire::*, fast_acquire::*, fast_admit::*, find::*, find_holders::*, guard::*, heartbeat::*,
+    indexes::*, probe::*, release::*, renew::*, renew_holders::*, reply::*, snapshot::*,
+    standalone_token::*, token::*, tombstone::*, watch::*,
+};
 pub use command::{Command, DecodeError, InMemory, StatementError};
 
 #[cfg(test)]

@@ -10,7 +10,7 @@
 //! 4. A possible queue entry of an ended call is removed: once by the cleanup at its end, and again after each later
 //!    answer, because a late attempt joins anew.
 
-use super::time::Instant;
+use super::Instant;
 
 /// The attempts of one acquire call. The default has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

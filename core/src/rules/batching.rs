@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use super::time::Instant;
+use super::Instant;
 
 /// The maximum number of concurrent commands. Up to this number, lone calls never wait.
 pub const UNDER_WAY_MAX: usize = 4;

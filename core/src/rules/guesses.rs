@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::time::Instant;
+use super::Instant;
 
 /// The maximum number of names of one guess. Beyond it all of them are forgotten.
 pub const NAMES_MAX: usize = 10_000;

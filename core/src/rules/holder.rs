@@ -11,8 +11,7 @@
 
 use std::time::Duration;
 
-use super::time::Instant;
-use super::timing::Timing;
+use super::{Instant, Timing};
 
 /// How soon a promoted lease is renewed for its whole ttl.
 const WHOLE_AFTER: Duration = Duration::from_millis(100);

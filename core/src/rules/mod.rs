@@ -19,3 +19,8 @@ pub mod time;
 pub mod timing;
 pub mod tombstone;
 pub mod waiter;
+
+pub use self::{
+    attempts::*, backoff::*, batching::*, guesses::*, holder::*, ids::*, name::*, outcome::*,
+    pattern::*, permits::*, slots::*, time::*, timing::*, tombstone::*, waiter::*,
+};

@@ -14,8 +14,7 @@
 
 use std::time::Duration;
 
-use super::time::{Instant, from_millis};
-use super::timing::{Timing, margin_of};
+use super::{Instant, Timing, from_millis, margin_of};
 
 /// The delay of an attempt after a lease ends. The database counts whole milliseconds.
 const BEHIND_EXPIRY: Duration = Duration::from_millis(1);

@@ -11,11 +11,10 @@ use crate::error::Error;
 use crate::failure::{Failure, decode_failure};
 use crate::runner::{AttemptLimits, AttemptResult, Slot};
 use crate::telemetry;
-use mongo_lease_core::commands::DecodeError;
-use mongo_lease_core::commands::release::{Delete, ReleaseTarget};
-use mongo_lease_core::commands::reply::{Ended, RefusedStatements};
-use mongo_lease_core::commands::tombstone::Tombstone;
-use mongo_lease_core::rules::outcome::REFUSED;
+use mongo_lease_core::commands::{
+    DecodeError, Delete, Ended, RefusedStatements, ReleaseTarget, Tombstone,
+};
+use mongo_lease_core::rules::REFUSED;
 
 /// How to free the documents of leases for which nobody waits.
 #[derive(Clone, Debug)]

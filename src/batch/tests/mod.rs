@@ -6,10 +6,7 @@ mod split;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::{BATCH_MAX, BOUND_MIN, UNDER_WAY_MAX};
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{BATCH_MAX, BOUND_MIN, Instant, Lane, MAYBE_APPLIED, UNDER_WAY_MAX};
 use mongodb::Client;
 use mongodb::options::{ClientOptions, ServerAddress};
 use tokio::sync::{mpsc, oneshot};
