@@ -33,7 +33,6 @@ impl LeaseManager {
     /// Starts with the default options, for leases in this store instead of a database: for tests.
     ///
     /// # Examples
-    ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> mongo_lease::Result<()> {
@@ -217,14 +216,12 @@ impl LeaseManagerBuilder {
     /// existing index is not changed.
     ///
     /// # Errors
-    ///
     /// [`Error::NotMigrated`](crate::Error::NotMigrated) when there is an obstacle that a person has to decide about,
     /// such as documents with the same name, or an index that would have to be changed;
     /// [`Error::MissingPrivilege`](crate::Error::MissingPrivilege) or [`Error::MongoDb`](crate::Error::MongoDb) when
     /// the database refuses.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future leaves it open which indexes were created. It can be called again.
     pub async fn ensure_indexes(self) -> Result<Self> {
         self.options.check()?;
@@ -237,7 +234,6 @@ impl LeaseManagerBuilder {
     /// Call it within a tokio runtime that lasts as long as the manager: the manager's tasks run there.
     ///
     /// # Errors
-    ///
     /// - [`Error::InvalidOption`](crate::Error::InvalidOption), before anything is sent, when an option is out of
     ///   range or two contradict each other.
     /// - [`Error::NotMigrated`](crate::Error::NotMigrated) when the unique index on `name` or the TTL index on
@@ -252,7 +248,6 @@ impl LeaseManagerBuilder {
     ///   passes first.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future leaves nothing behind.
     pub async fn build(self) -> Result<LeaseManager> {
         Engine::start(self.backend, self.options).await.map(LeaseManager::new)

@@ -42,11 +42,9 @@ const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
 /// An election is cheap to clone and starts no tasks: everything happens within the futures that it returns.
 ///
 /// # Fairness
-///
 /// As for [`Acquire`](crate::Acquire). A former leader may be elected again.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
 /// use mongo_lease::Election;
@@ -175,7 +173,6 @@ impl Election {
     /// To lead again after a loss, call `run` again, as in the example.
     ///
     /// # Errors
-    ///
     /// - [`Error::Lost`] when the work was dropped. The reason is [`LostReason::Released`] when the leader was asked to
     ///   step down and did not in time, or the manager was shut down, and the reason of the loss otherwise.
     /// - [`Error::Stopped`] when the election was [stopped](Election::stop) before this term was won.
@@ -185,11 +182,9 @@ impl Election {
     ///   database cannot be reached.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work and releases the leadership.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(election: mongo_lease::Election) -> mongo_lease::Result<()> {
     /// use mongo_lease::{Error, Stop};
@@ -222,11 +217,9 @@ impl Election {
     /// Waits to be elected, without a time limit.
     ///
     /// # Errors
-    ///
     /// As [`run`](Election::run), except [`Error::Lost`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future is safe: a leadership that was won is released.
     pub async fn campaign(&self) -> Result<Leadership> {
         let lease = tokio::select! {
@@ -261,7 +254,6 @@ impl Election {
     /// thread, at any time, and more than once.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(leases: mongo_lease::LeaseManager, sigterm: impl Future<Output = ()> + Send + 'static) {
     /// use mongo_lease::{Election, Error, Stop};
@@ -294,11 +286,9 @@ impl Election {
     /// The current leader's lease; `None` when there is no leader.
     ///
     /// # Errors
-    ///
     /// As [`LeaseManager::get`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub async fn leader(&self) -> Result<Option<LeaseInfo>> {
         self.leases.get(&self.name).await
@@ -312,12 +302,10 @@ impl Election {
     /// follows. The stream ends when the manager is shut down.
     ///
     /// # Errors
-    ///
     /// The stream gives the errors of [`LeaseManager::get`] and continues after them, except [`Error::ShutDown`] and
     /// [`Error::InvalidName`], with which it ends.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the stream leaves nothing running. The future of its next item may be dropped.
     pub fn observe(&self) -> impl Stream<Item = Result<Option<LeaseInfo>>> + Send + use<> {
         let start = Some((self.clone(), Duration::ZERO, None::<Option<LeaseInfo>>));
@@ -372,7 +360,6 @@ impl Leadership {
     /// [`Election::stop_before`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub async fn until_stop(&self) -> Stop {
         let stop = tokio::select! {
@@ -402,12 +389,10 @@ impl Leadership {
     /// is lost.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] when the work was dropped. The reason is [`LostReason::Released`] when the leader was asked to
     /// step down, and otherwise the reason of the loss, or the one with which the lease is about to end.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work and keeps the leadership.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let mut work = pin!(work);
@@ -433,11 +418,9 @@ impl Leadership {
     /// Steps down: releases the leadership and reports the outcome, as [`Lease::release`].
     ///
     /// # Errors
-    ///
     /// [`Error::Unknown`] or [`Error::MongoDb`] when the release was not confirmed.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future lets the release continue in the background.
     pub async fn resign(self) -> Result<Released> {
         self.lease.release().await

@@ -118,7 +118,6 @@ impl Lease {
     /// The tokens of those who hold a name together are in no order.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] if the lease is no longer valid.
     pub fn token(&self) -> Result<Token> {
         self.holding.check()?;
@@ -161,7 +160,6 @@ impl Lease {
     /// Returns an error with the reason if the lease was lost.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] if the lease is no longer valid.
     pub fn check(&self) -> Result<()> {
         self.holding.check()
@@ -173,7 +171,6 @@ impl Lease {
     /// reply of the database.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub async fn lost(&self) -> LostReason {
         self.holding.lost().cancelled().await;
@@ -199,11 +196,9 @@ impl Lease {
     /// protects against those.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] if the lease was lost before the work had ended.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work. The lease stays held.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         self.holding.check()?;
@@ -221,13 +216,11 @@ impl Lease {
     /// Renews the lease now. Works also if automatic renewal is off.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] if the lease is no longer held; [`Error::Damaged`] if its expiry in the document is no longer a
     /// date; [`Error::Unknown`] or [`Error::MongoDb`] if the database did not confirm the renewal. After any but the
     /// first, the lease stays valid for as long as it was.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the server may or may not have renewed the lease. The validity does not change.
     pub async fn renew(&self) -> Result<()> {
         let span = self.engine.span(Operation::Renew, self.name(), Some(self.holding.token));
@@ -277,7 +270,6 @@ impl Lease {
     /// reported with the answer.
     ///
     /// # Errors
-    ///
     /// - [`Error::Lost`] if the lease is no longer held; [`Error::Damaged`] if its expiry in the document is no longer
     ///   a date; [`Error::InvalidOption`] if the transaction began before the lease was granted. Abort the transaction
     ///   then.
@@ -289,14 +281,12 @@ impl Lease {
     ///   conflict, and whose renewals would wait for each of them.
     ///
     /// # Cancel safety
-    ///
     /// Avoid dropping the future. As with every command in a transaction, the server may or may not have carried it
     /// out, and the transaction should be aborted. If it was the first command of the transaction, the driver does not
     /// know that the server has begun one, and its abort sends nothing. Until the server ends that transaction (after
     /// 60 s by default), this lease cannot be renewed, and may be lost.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(
     /// #     client: mongo_lease::mongodb::Client, lease: mongo_lease::Lease,
@@ -378,12 +368,10 @@ impl Lease {
     /// the background until the lease expires.
     ///
     /// # Errors
-    ///
     /// [`Error::Unknown`] or [`Error::MongoDb`] if the release was not confirmed; [`Error::Damaged`] if the document is
     /// damaged: then nothing was written, and an operator has to repair it.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the release goes on in the background.
     pub async fn release(self) -> Result<Released> {
         let span = self.engine.span(Operation::Release, self.name(), Some(self.holding.token));
@@ -423,12 +411,10 @@ impl Lease {
     /// [`resume`](crate::LeaseManager::resume) takes it up in this or another process.
     ///
     /// # Errors
-    ///
     /// As [`renew`](Lease::renew); and [`Error::Unsupported`] for a lease that others may
     /// [hold too](Lease::is_shared). After an error there is no key, and the lease is released in the background.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the lease is released in the background.
     pub async fn detach(mut self) -> Result<LeaseKey> {
         self.check_exclusive("detach", "a key names one holder of an exclusive lease")?;

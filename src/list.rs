@@ -34,7 +34,6 @@ pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>
 /// A listing of leases. Narrow it down, then turn it into a stream.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
 /// use futures_util::TryStreamExt;
@@ -80,7 +79,6 @@ impl List {
     /// Give it to `$regex` with `$options: "s"`, because a name may contain a line break.
     ///
     /// # Examples
-    ///
     /// ```
     /// use mongo_lease::List;
     ///
@@ -111,12 +109,10 @@ impl List {
     /// ends meanwhile may be missing or present. No lease appears twice.
     ///
     /// # Errors
-    ///
     /// [`Error::InvalidOption`] for a pattern of more than 1,024 bytes or with a NUL character. The stream ends with an
     /// [`Error::MongoDb`] or [`Error::Unknown`] if the database does not answer.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the stream has no other effect.
     pub fn stream(self) -> Result<impl Stream<Item = Result<LeaseInfo>> + Send + use<>> {
         if let Some(pattern) = self.pattern.text()

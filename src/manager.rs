@@ -29,7 +29,6 @@ use crate::telemetry::Event;
 /// One manager for each collection and process is enough.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(client: mongo_lease::mongodb::Client) -> mongo_lease::Result<()> {
 /// use mongo_lease::LeaseManager;
@@ -43,7 +42,6 @@ use crate::telemetry::Event;
 /// ```
 ///
 /// # Clean shutdown
-///
 /// After the last clone and the last lease are dropped, the background tasks end once everything is released. If the
 /// process ends before that, its leases stay held until they expire: call [`shutdown`](LeaseManager::shutdown) first.
 #[derive(Clone)]
@@ -85,11 +83,9 @@ impl LeaseManager {
     /// same with options.
     ///
     /// # Errors
-    ///
     /// As [`Acquire`], except [`Error::Busy`] and [`Error::WaitTimeout`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future is safe: a grant is then released.
     pub async fn try_acquire(&self, name: impl Into<String>) -> Result<Attempt> {
         self.acquire(name).try_once().await
@@ -100,16 +96,13 @@ impl LeaseManager {
     /// The work is dropped if the lease is lost. The future is `Send` if the work's is.
     ///
     /// # Errors
-    ///
     /// As [`Acquire`]; and [`Error::Lost`] if the lease was lost before the work had ended. An unconfirmed release is
     /// not an error: the work is done, and the release is retried in the background.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work, and releases the lease.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
     /// let sum = leases.with_lease("invoice:42", async |lease| lease.name().len()).await?;
@@ -130,13 +123,11 @@ impl LeaseManager {
     /// the lease.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] if the lease has expired, has another holder, or was already resumed ([`LostReason::Resumed`]);
     /// [`Error::MongoDb`] or [`Error::Unknown`] if the database did not answer. After `Unknown` the key may be used up,
     /// as after a dropped future.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future may use up the key: then no process holds the lease, and its name stays reserved until the
     /// ttl is over. It can be released by its name and value.
     pub async fn resume(&self, key: LeaseKey) -> Result<Lease> {
@@ -199,17 +190,14 @@ impl LeaseManager {
     /// lasts for its ttl from now on; with `ttl`, which is then its ttl, for that. The expiry never becomes earlier.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] if the lease has expired, has another holder, or was resumed; [`Error::Damaged`];
     /// [`Error::InvalidOption`] before anything is sent; [`Error::MongoDb`] or [`Error::Unknown`] if the database did
     /// not answer.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the server may or may not have renewed the lease.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
     /// let key = leases.acquire("invoice:42").await?.detach().await?;
@@ -247,12 +235,10 @@ impl LeaseManager {
     /// For callers that keep the value themselves. If name and value do not match, nothing changes.
     ///
     /// # Errors
-    ///
     /// [`Error::InvalidName`] and [`Error::InvalidOption`] before anything is sent; [`Error::Damaged`] if the document
     /// is damaged: then nothing was written; [`Error::MongoDb`] or [`Error::Unknown`] if the release was not confirmed.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the lease may or may not have been released.
     pub async fn release(
         &self,
@@ -271,16 +257,13 @@ impl LeaseManager {
     /// [`Released::NotHeld`].
     ///
     /// # Errors
-    ///
     /// [`Error::Damaged`] if the document is damaged: then nothing was written; [`Error::MongoDb`] or
     /// [`Error::Unknown`] if the release was not confirmed. The key stays good for another call.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the lease may or may not have been released.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
     /// let key = leases.acquire("invoice:42").await?.detach().await?;
@@ -325,11 +308,9 @@ impl LeaseManager {
     /// [holders](LeaseInfo::holders) ends the permits of that one.
     ///
     /// # Errors
-    ///
     /// As [`release`](LeaseManager::release).
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the lease may or may not have been released.
     pub async fn force_release(
         &self,
@@ -353,12 +334,10 @@ impl LeaseManager {
     /// Of a lease in [shared use](LeaseInfo::shared), it reads the [holders](LeaseInfo::holders) too.
     ///
     /// # Errors
-    ///
     /// [`Error::InvalidName`] before anything is sent; [`Error::MongoDb`] or [`Error::Unknown`] if the database did not
     /// answer.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub async fn get(&self, name: impl AsRef<str>) -> Result<Option<LeaseInfo>> {
         list::get(&self.engine, name.as_ref()).await
@@ -379,12 +358,10 @@ impl LeaseManager {
     /// Sends a command to the database and returns its round-trip time. For health checks.
     ///
     /// # Errors
-    ///
     /// [`Error::MongoDb`] or [`Error::Unknown`] if the database does not answer within the time of one attempt (5 s by
     /// default); [`Error::ShutDown`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub async fn ping(&self) -> Result<Duration> {
         self.engine.check_open()?;
@@ -404,7 +381,6 @@ impl LeaseManager {
     /// It shuts down all clones. The client and its connections stay open.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the manager stays closed, and commands in progress go on. A second call continues from
     /// there.
     pub async fn shutdown(&self) -> ShutdownReport {

@@ -16,7 +16,6 @@ use crate::manager::LeaseManager;
 /// scheduler in this crate: call [`run`](ScheduledJob::run) from yours.
 ///
 /// # Guarantees
-///
 /// - The job runs at most once at a time, under the same assumptions as every [`Lease`].
 /// - Within [`at_least`](ScheduledJob::at_least) after a start, the job runs at most once, even if it is done sooner.
 ///   So choose a time that is longer than the difference of the machines' clocks, and shorter than the time from one
@@ -29,7 +28,6 @@ use crate::manager::LeaseManager;
 /// its writes.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
 /// use std::time::Duration;
@@ -143,7 +141,6 @@ impl ScheduledJob {
     /// two attempts (10 s by default). The work is dropped if the lease is lost. The future is `Send` if the work's is.
     ///
     /// # Errors
-    ///
     /// - [`Error::Lost`] if the lease was lost before the work had ended, or the work took longer than
     ///   [`at_most`](ScheduledJob::at_most).
     /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
@@ -151,7 +148,6 @@ impl ScheduledJob {
     /// - As [`Acquire`] otherwise, except [`Error::Busy`] and [`Error::WaitTimeout`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work. The lease is released, or its name stays taken for the rest of
     /// [`at_least`](ScheduledJob::at_least).
     pub async fn run<T, W>(&self, work: W) -> Result<Run<T>>

@@ -38,7 +38,6 @@ use crate::telemetry::{Completed, Operation};
 /// manager's [`wait`](crate::LeaseManagerBuilder::wait)).
 ///
 /// # Errors
-///
 /// - [`Error::WaitTimeout`] when the lease was not granted in time: because it was held, because earlier calls of this
 ///   manager for the same name went before, or because the database did not answer. With `wait(Duration::ZERO)`, a
 ///   lease that is held gives [`Error::Busy`] instead.
@@ -49,7 +48,6 @@ use crate::telemetry::{Completed, Operation};
 /// - [`Error::MongoDb`] when the database refuses, for example because a privilege is missing.
 ///
 /// # Fairness
-///
 /// Waiting calls are granted the lease in the order in which they came, unless the lease document is deleted while they
 /// wait: by another program that releases with the plain recipe, or by the server's TTL monitor when it runs between an
 /// expiry and the next grant. Then all waiters join the queue anew. A process that is in the queue and alive is never
@@ -69,12 +67,10 @@ use crate::telemetry::{Completed, Operation};
 /// valid for the whole ttl.
 ///
 /// # Cancel safety
-///
 /// Dropping the future at any moment is safe. The manager removes the queue entry in the background, and releases every
 /// grant of the call, also one that a command under way brings later.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
 /// use std::time::Duration;
@@ -240,12 +236,10 @@ impl Acquire {
     /// Makes one attempt. See [`LeaseManager::try_acquire`](crate::LeaseManager::try_acquire), whose options these are.
     ///
     /// # Errors
-    ///
     /// As for waiting, except [`Error::Busy`] and [`Error::WaitTimeout`]: a lease that is held is an answer, not an
     /// error.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future is safe: every grant of the call is released.
     pub async fn try_once(self) -> Result<Attempt> {
         let span = self.engine.span(Operation::Acquire, &self.name, None);
@@ -275,11 +269,9 @@ impl Acquire {
     /// [`LeaseManager::with_lease`](crate::LeaseManager::with_lease).
     ///
     /// # Errors
-    ///
     /// As for waiting; and [`Error::Lost`] when the lease was lost before the work had ended.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work and releases the lease.
     pub async fn run<T, W>(self, work: W) -> Result<T>
     where

@@ -12,7 +12,6 @@ use crate::error::Result;
 /// until no permit is in use.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
 /// use std::time::Duration;
@@ -57,12 +56,10 @@ impl Semaphore {
     /// Tries once to acquire one permit, without waiting.
     ///
     /// # Errors
-    ///
     /// As [`LeaseManager::try_acquire`](crate::LeaseManager::try_acquire). A limit that is not between 1 and 1,000 is
     /// an [`Error::InvalidOption`](crate::Error::InvalidOption).
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future is safe: a grant is then released.
     pub async fn try_acquire(&self) -> Result<Attempt> {
         self.acquire().try_once().await

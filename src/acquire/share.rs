@@ -20,7 +20,6 @@ impl Acquire {
     /// See also [`LeaseManager::semaphore`](crate::LeaseManager::semaphore).
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
     /// // Two of the five permits that this tenant has, over all machines.
@@ -50,7 +49,6 @@ impl Acquire {
     /// after a waiting writer waits behind it. Readers in the queue between two writers are admitted together.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
     /// let reader = leases.acquire("doc").shared().await?;

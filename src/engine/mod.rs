@@ -164,10 +164,7 @@ impl Engine {
 
     /// Returns an error when the manager has been shut down, or its runtime is gone.
     pub(crate) fn check_open(&self) -> Result<()> {
-        match self.ended.is_cancelled() {
-            true => Err(Error::ShutDown),
-            false => Ok(()),
-        }
+        if self.ended.is_cancelled() { Err(Error::ShutDown) } else { Ok(()) }
     }
 
     /// Returns an error when the manager has been shut down, or was built with `read_only(true)`.

@@ -305,10 +305,7 @@ fn last(
 
 /// Warns when the own process is the holder: a task that waits for such a lease may wait for itself.
 fn describe_own(info: &LeaseInfo) -> &'static str {
-    match info.held_here {
-        true => "; the holder is this process, and leases are not re-entrant",
-        false => "",
-    }
+    if info.held_here { "; the holder is this process, and leases are not re-entrant" } else { "" }
 }
 
 fn describe_privilege(privilege: &str, namespace: &str) -> String {

@@ -30,7 +30,6 @@ impl Error {
     /// calls, for longer each time.
     ///
     /// # Examples
-    ///
     /// ```
     /// use std::time::Duration;
     ///

@@ -43,7 +43,6 @@ impl Token {
     /// Every write to the document has to be fenced by the same field: an unfenced one is not refused.
     ///
     /// # Errors
-    ///
     /// [`Error::InvalidOption`](crate::Error::InvalidOption), and nothing is sent,
     ///
     /// - for `field`, when it or a part of the dotted path is empty, begins with `$` or contains NUL, or when it is
@@ -54,7 +53,6 @@ impl Token {
     ///   document.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # use mongo_lease::mongodb::{self, bson::{Document, doc}};
     /// # async fn example(
@@ -124,7 +122,6 @@ impl FencedWrite {
     /// a failover may undo a stored token, and then an older holder's write is not refused.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # use mongo_lease::mongodb::{self, bson::{Document, doc}};
     /// # async fn example(

@@ -21,7 +21,6 @@ const DUPLICATE_KEY: i32 = 11_000;
 /// A fenced write that is sent when awaited. Made by [`FencedWrite::send`].
 ///
 /// # What is told apart, and how
-///
 /// A write that matches is [`Applied`](Fenced::Applied). After a write that does not, a read (`find`, on the primary,
 /// with read concern `local`) searches for a document that matches the filter and refuses the token:
 ///
@@ -35,14 +34,12 @@ const DUPLICATE_KEY: i32 = 11_000;
 /// needs the privilege `find`.
 ///
 /// # Write concern
-///
 /// The write is acknowledged by a majority and in the journal, whatever the collection's own write concern says; only
 /// the timeout of that write concern is kept. [`with_options`](SendFencedWrite::with_options) can set another. With
 /// less than a majority, a failover may undo the stored token, and then an older holder's write is not refused any
 /// more. Within a transaction, the transaction's write concern applies.
 ///
 /// # Errors
-///
 /// - [`Error::InvalidOption`] when an upsert, or an option, cannot be fenced. Nothing was sent.
 /// - [`Error::MongoDb`] when the server refused the write for a reason of its own, such as a validator, or a duplicate
 ///   key (code 11000) in any index other than that of `_id`. It carries the driver's labels, and `?` turns it into the
@@ -51,7 +48,6 @@ const DUPLICATE_KEY: i32 = 11_000;
 ///   confirmed it.
 ///
 /// # Cancel safety
-///
 /// Dropping the future leaves it open whether the write was done. The fence holds in both cases.
 #[must_use = "a write does nothing until it is awaited"]
 pub struct SendFencedWrite<'a> {

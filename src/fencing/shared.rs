@@ -17,7 +17,6 @@ impl Token {
     /// [`fenced_write`](Token::fenced_write) in everything else.
     ///
     /// # Errors
-    ///
     /// As [`fenced_write`](Token::fenced_write).
     pub fn fenced_exclusive_write(
         self,
@@ -37,13 +36,11 @@ impl Token {
     /// after a newer `seen`, and stores both.
     ///
     /// # What it guarantees
-    ///
     /// - No write of a shared holder is applied after that of a later exclusive holder, and none of an exclusive holder
     ///   after that of a later holder of either kind.
     /// - Holders that may hold at the same time do not refuse each other.
     ///
     /// # What it does not
-    ///
     /// - **It does not enforce the limit of a semaphore.** A holder whose permit has ended is not refused because
     ///   others have its permit now: nothing in a token tells how many there are. It is refused after an exclusive
     ///   holder only.
@@ -55,13 +52,11 @@ impl Token {
     /// else.
     ///
     /// # Errors
-    ///
     /// As [`fenced_write`](Token::fenced_write); and [`Error::InvalidOption`](crate::Error::InvalidOption) for a
     /// pipeline with `$project`, `$replaceWith` or `$replaceRoot`, which could remove the token of the exclusive
     /// holder.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # use mongo_lease::mongodb::{self, bson::{Document, doc}};
     /// # async fn example(

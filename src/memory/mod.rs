@@ -25,7 +25,6 @@ pub use faults::MemoryFault;
 /// are the same store.
 ///
 /// # Time
-///
 /// The store and its managers have a clock of their own: tokio's time, and what [`advance`](MemoryStore::advance) adds.
 /// So a lease of 30 s is lost in no time:
 ///
@@ -49,7 +48,6 @@ pub use faults::MemoryFault;
 /// runtime alone. Timers of your own follow tokio's clock, and `advance` does not move them.
 ///
 /// # What it is not
-///
 /// It has no transactions: [`Lease::guard`](crate::Lease::guard) fails with
 /// [`Error::Unsupported`](crate::Error::Unsupported). Fenced writes go to a collection of yours. It shows nothing of a
 /// server's speed, indexes, privileges, failovers, or of documents that another program writes. For these, test with a

@@ -36,7 +36,6 @@ impl PendingReleases {
     /// Waits for the releases of this name that are in progress now.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub(crate) async fn ended(&self, name: &str) {
         // Only the current ones: later releases are not this caller's.

@@ -115,7 +115,6 @@ impl EventStream {
     /// The next answer of the stream.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future may close the stream's connection. A stream whose `next` was dropped is not used again.
     pub(crate) async fn next(&mut self) -> Result<Heard, DriverError> {
         match self {

@@ -37,12 +37,10 @@ const NAMES_MAX: usize = 1_000;
 /// leases renew themselves, also while the call waits for others.
 ///
 /// # Errors
-///
 /// As [`Acquire`], for the first name that fails; and [`Error::InvalidOption`], before anything is sent: for no name,
 /// for more than 1,000, or for a name that comes twice.
 ///
 /// # Fairness
-///
 /// For the name that it waits for, a call has its place in the queue like any other. It can be overtaken at the names
 /// after that one, and once at those before. It leaves its place if it loses a lease that it holds meanwhile.
 ///
@@ -51,11 +49,9 @@ const NAMES_MAX: usize = 1_000;
 /// without them.
 ///
 /// # Cancel safety
-///
 /// Dropping the future at any moment is safe: the leases that it has are released in the background.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
 /// let accounts = leases.acquire_all(["account:7", "account:3"]).await?;
@@ -125,12 +121,10 @@ impl AcquireAll {
     /// The work is dropped if one of the leases is lost.
     ///
     /// # Errors
-    ///
     /// As for waiting; and [`Error::Lost`] when one of the leases was lost before the work had ended. An unconfirmed
     /// release is not an error: the work is done, and the release is retried in the background.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work and releases the leases.
     pub async fn run<T, W>(self, work: W) -> Result<T>
     where

@@ -59,7 +59,6 @@ impl LeaseSet {
     /// Returns an error with the reason if one of the leases was lost.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] with the name of the first lease, in the order of names, that is no longer valid.
     pub fn check(&self) -> Result<()> {
         self.iter().try_for_each(Lease::check)
@@ -70,7 +69,6 @@ impl LeaseSet {
     /// It returns when the validity of that lease ends at the latest, before anybody else can hold it.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub async fn lost(&self) -> (&str, LostReason) {
         first_lost(self.iter()).await
@@ -79,11 +77,9 @@ impl LeaseSet {
     /// Runs `work`, and drops it if one of the leases is lost. See [`Lease::run`].
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] if one of the leases was lost before the work had ended.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work. The leases stay held.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         self.check()?;
@@ -105,12 +101,10 @@ impl LeaseSet {
     /// one. For the result of each, release those of [`into_leases`](LeaseSet::into_leases).
     ///
     /// # Errors
-    ///
     /// The first error of a release that was not confirmed: it is retried in the background until its lease expires.
     /// The others are done all the same.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the releases go on in the background.
     pub async fn release(self) -> Result<Released> {
         let released = join_all(self.leases.into_values().map(Lease::release)).await;

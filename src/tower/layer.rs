@@ -34,7 +34,6 @@ const MISMATCH_REPORT_EVERY: Duration = Duration::from_secs(60);
 /// request's extensions, as [`HeldLease`](super::HeldLease).
 ///
 /// # Responses to refused requests
-///
 /// | what happened | status | `code` |
 /// | --- | --- | --- |
 /// | another request or process holds the lease | 409, or [your choice](LeaseLayer::held_status) | `lease_held` |
@@ -55,16 +54,13 @@ const MISMATCH_REPORT_EVERY: Duration = Duration::from_secs(60);
 /// (internal).
 ///
 /// # Guarantees
-///
 /// The same as a [`Lease`]. It does not guarantee that the handler stops when the lease is lost: see [`OnLoss`].
 /// A request without a key is refused, unless you choose [otherwise](LeaseLayer::pass_without_key).
 ///
 /// # Fairness
-///
 /// As for [`Acquire`].
 ///
 /// # Examples
-///
 /// ```no_run
 /// # fn example(leases: mongo_lease::LeaseManager) {
 /// use std::time::Duration;
@@ -184,7 +180,6 @@ impl LeaseLayer {
     /// on a standalone server, which has no permits.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # fn example(leases: mongo_lease::LeaseManager) {
     /// use std::time::Duration;
@@ -256,7 +251,6 @@ impl LeaseLayer {
     /// For a gRPC client the function must keep the status 200: see [`Refusal::is_grpc`].
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # fn example(leases: mongo_lease::LeaseManager) {
     /// use mongo_lease::tower::http::Response;

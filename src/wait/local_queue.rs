@@ -253,7 +253,6 @@ impl Ticket {
     /// turn waits at the end of the local queue.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the call keeps its place until the ticket is dropped.
     pub(crate) async fn turn(&self) -> (Turn, Option<InheritedEntry>) {
         poll_fn(|context| {

@@ -222,8 +222,5 @@ impl Waiter {
 /// The last heartbeat was sent at `beaten`. None is needed if the entry outlives the waiter, which gives up at
 /// `deadline`.
 pub fn next_heartbeat_at(beaten: Instant, life: Duration, deadline: Instant) -> Instant {
-    match beaten.after(life) >= deadline {
-        true => Instant::FAR_FUTURE,
-        false => beaten.after(life / 3),
-    }
+    if beaten.after(life) >= deadline { Instant::FAR_FUTURE } else { beaten.after(life / 3) }
 }
