@@ -1,8 +1,8 @@
 //! Election: elects one leader, whose work stops before its lease ends.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_core::Stream;
@@ -14,6 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::acquire::Acquire;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::Lease;
+use crate::lock::Lock;
 use crate::manager::LeaseManager;
 use crate::release::Released;
 
@@ -73,7 +74,7 @@ pub struct Election {
     /// Cancelled by [`Election::stop`], permanently.
     stopped: CancellationToken,
     /// Tells the newest leadership that was won here to stop.
-    newest: Arc<Mutex<CancellationToken>>,
+    newest: Arc<Lock<CancellationToken>>,
 }
 
 /// The leadership of one term, with the leader's lease.
@@ -231,7 +232,7 @@ impl Election {
         // The election's stop cancels this token too, and stays cancelled: a stop that comes in between cannot be
         // missed.
         let asked = self.stopped.child_token();
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&asked);
+        self.newest.lock().clone_from(&asked);
         let stopping = asked.child_token();
         Ok(Leadership {
             lease,
@@ -280,7 +281,7 @@ impl Election {
     /// The leader may be elected again. Before the election is won there is no term, and nothing happens: a process
     /// that is about to end calls [`stop`](Election::stop). A leader in another process is not asked.
     pub fn step_down(&self) {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+        self.newest.lock().cancel();
     }
 
     /// The current leader's lease; `None` when there is no leader.

@@ -45,6 +45,7 @@ mod options;
 mod telemetry;
 
 mod failure;
+mod lock;
 mod token;
 
 #[cfg(feature = "memory")]

@@ -21,7 +21,7 @@ mod sending;
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease_core::rules::{BATCH_MAX, Batching, Instant};
@@ -29,6 +29,7 @@ use tokio::sync::Notify;
 
 use crate::batch::op::{BatchCall, BatchOp};
 use crate::hints::NameHint;
+use crate::lock::Lock;
 use crate::runner::{AttemptResult, AttemptTime, NOT_SENT, Pace, Pending, Runner, Slot};
 
 /// The longest time for which a call waits for the command before it.
@@ -47,7 +48,7 @@ struct Shared<O: BatchOp> {
     op: O,
     pace: Pace,
     held_up: NameHint,
-    state: Mutex<State<O>>,
+    state: Lock<State<O>>,
     /// Notified when a call has to wait for a command in progress.
     left_waiting: Notify,
 }
@@ -63,7 +64,7 @@ struct State<O: BatchOp> {
 
 impl<O: BatchOp> Batcher<O> {
     pub(crate) fn new(runner: Runner, op: O, pace: Pace, held_up: NameHint) -> Batcher<O> {
-        let state = Mutex::new(State {
+        let state = Lock::new(State {
             batching: Batching::default(),
             waiting: VecDeque::new(),
             waits_for_slot: false,
@@ -83,7 +84,7 @@ impl<O: BatchOp> Batcher<O> {
     ) -> Pending<O::Reply> {
         let (call, pending) = BatchCall::<O>::new(item, time, on_answer);
         if let Some(call) = Shared::go_alone_if_needed(&self.shared, call) {
-            let withdrawn = self.shared.state().push(call);
+            let withdrawn = self.shared.state.lock().push(call);
             withdrawn.into_iter().for_each(|call| call.caller.give_up(NOT_SENT));
             Shared::go_next(&self.shared);
         }
@@ -102,7 +103,7 @@ impl<O: BatchOp> Batcher<O> {
             started.push(pending);
             waiting.extend(Shared::go_alone_if_needed(&self.shared, call));
         }
-        self.shared.state().waiting.append(&mut waiting);
+        self.shared.state.lock().waiting.append(&mut waiting);
         while Shared::go_next(&self.shared) {}
         started
     }
@@ -144,10 +145,6 @@ impl<O: BatchOp> State<O> {
 }
 
 impl<O: BatchOp> Shared<O> {
-    fn state(&self) -> MutexGuard<'_, State<O>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends a call alone if it may hold others up, or if others may take more time than it has. Else it is returned.
     fn go_alone_if_needed(shared: &Arc<Shared<O>>, call: BatchCall<O>) -> Option<BatchCall<O>> {
         if shared.held_up.has(call.name()) {
@@ -156,7 +153,7 @@ impl<O: BatchOp> Shared<O> {
         }
         let now = shared.runner.clock().now();
         let left = call.caller.time.over(now).since(now);
-        if left >= shared.pace.bound(false) || !shared.state().batching.go_alone() {
+        if left >= shared.pace.bound(false) || !shared.state.lock().batching.go_alone() {
             return Some(call);
         }
         let back = CameBack { shared: Arc::clone(shared), calls: None };
@@ -179,7 +176,7 @@ impl<O: BatchOp> Shared<O> {
 
     /// Sends the waiting calls, if `rules::batching` lets them go and a slot is free. Returns whether any went.
     fn go_next(shared: &Arc<Shared<O>>) -> bool {
-        let mut state = shared.state();
+        let mut state = shared.state.lock();
         let may_go = !state.waits_for_slot && state.batching.may_go(state.waiting.len());
         let slot = if may_go { shared.runner.free_slot(O::LANE) } else { None };
         let waits_for_slot = may_go && slot.is_none();
@@ -203,7 +200,7 @@ impl<O: BatchOp> Shared<O> {
     /// Waits for a slot, and sends the calls that wait then.
     async fn go_when_slot_is_free(self: Arc<Shared<O>>) {
         let slot = self.runner.slot(O::LANE, false, Instant::FAR_FUTURE).await;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.waits_for_slot = false;
         match slot {
             Ok(slot) => {
@@ -246,7 +243,7 @@ impl<O: BatchOp> Shared<O> {
         let left = self.left_waiting.notified();
         tokio::pin!(left);
         left.as_mut().enable();
-        if self.state().waiting.is_empty() {
+        if self.state.lock().waiting.is_empty() {
             left.await;
         }
         self.runner.clock().sleep_until(moment).await;
@@ -263,8 +260,8 @@ struct CameBack<O: BatchOp> {
 impl<O: BatchOp> Drop for CameBack<O> {
     fn drop(&mut self) {
         match self.calls {
-            Some(calls) => self.shared.state().batching.came_back(calls),
-            None => self.shared.state().batching.alone_came_back(),
+            Some(calls) => self.shared.state.lock().batching.came_back(calls),
+            None => self.shared.state.lock().batching.alone_came_back(),
         }
         Shared::go_next(&self.shared);
     }

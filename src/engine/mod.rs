@@ -4,8 +4,8 @@ mod shutdown;
 mod start;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mongo_lease_core::commands::{DryRun, IsHintUsed, Topology};
@@ -22,6 +22,7 @@ use crate::hints::Hints;
 use crate::hold::Holding;
 use crate::hold::renewer::{Number, Renewer};
 use crate::indexes;
+use crate::lock::Lock;
 use crate::options::{ManagerOptions, timing_error};
 use crate::release::Releaser;
 use crate::release::background::{BackgroundReleaser, GiveBack};
@@ -72,7 +73,7 @@ pub(crate) struct Engine {
     /// Leases that a shutdown has ended but not yet released. If a shutdown call is dropped, the next one continues
     /// with them. In the order of their grants: documents that were inserted together are deleted together, which costs
     /// the server half the time that any order costs it (100,000 leases: 9 s, and 18 s).
-    leaving: Mutex<BTreeMap<Number, Arc<Holding>>>,
+    leaving: Lock<BTreeMap<Number, Arc<Holding>>>,
     /// Ends the tasks: renewals, heartbeats, the change stream.
     stop: CancellationToken,
     /// Ends the tasks when the last handle is dropped.
@@ -134,7 +135,7 @@ impl Engine {
             indexes_are_there: AtomicBool::new(true),
             closing,
             ended,
-            leaving: Mutex::default(),
+            leaving: Lock::default(),
             _stop: stop.clone().drop_guard(),
             stop,
             runner,

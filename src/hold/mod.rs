@@ -5,7 +5,7 @@ mod renewal_results;
 pub(crate) mod renewer;
 pub(crate) mod unmatched;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::error::{Error, LostReason};
+use crate::lock::Lock;
 use crate::release::ReleaseHint;
 use crate::release::background::GiveBack;
 use crate::release::call_state::CallState;
@@ -37,7 +38,7 @@ pub(crate) struct Holding {
     pub(crate) hint: ReleaseHint,
     /// The expiry in the server's reply, and when that reply arrived.
     first_expiry: (DateTime<Utc>, Instant),
-    holder: Mutex<Holder>,
+    holder: Lock<Holder>,
     /// Created when it is first needed.
     lost: OnceLock<CancellationToken>,
     reason: OnceLock<LostReason>,
@@ -77,7 +78,7 @@ impl Holding {
             None => Holder::granted(timing, *hold_options, *sent),
         };
         Holding {
-            holder: Mutex::new(holder),
+            holder: Lock::new(holder),
             permits: grant.permits,
             hint: grant.hint,
             key: Arc::new(grant.key),
@@ -95,7 +96,7 @@ impl Holding {
 
     /// Whether the holder may rely on the lease now.
     pub(crate) fn is_valid(&self) -> bool {
-        !self.has_ended() && self.holder().is_valid(self.clock.now())
+        !self.has_ended() && self.holder.lock().is_valid(self.clock.now())
     }
 
     /// Whether it was lost or released.
@@ -108,7 +109,7 @@ impl Holding {
         match self.reason.get() {
             Some(_) => Duration::ZERO,
             None => {
-                let holder = self.holder();
+                let holder = self.holder.lock();
                 let until = holder.valid_until();
                 let now = self.clock.now();
                 if holder.is_valid(now) { until.since(now) } else { Duration::ZERO }
@@ -119,7 +120,7 @@ impl Holding {
     /// A lower bound of the server's expiry. The server may have a later one by now.
     pub(crate) fn expires_at(&self) -> DateTime<Utc> {
         let (expires_at, heard) = self.first_expiry;
-        let valid_until = self.holder().renewed_until();
+        let valid_until = self.holder.lock().renewed_until();
         // The server extends the lease when the renewal arrives, which is not before we sent it.
         let renewed = valid_until.before(self.timing.validity());
         let later = chrono::Duration::from_std(renewed.since(heard)).unwrap_or_default();
@@ -157,7 +158,7 @@ impl Holding {
 
     /// The data with which the background releaser ends this lease.
     pub(crate) fn give_back(&self) -> GiveBack {
-        let until = self.holder().renewed_until().after(self.timing.max_clock_skew);
+        let until = self.holder.lock().renewed_until().after(self.timing.max_clock_skew);
         GiveBack {
             target: self.target(),
             until,
@@ -169,7 +170,7 @@ impl Holding {
 
     /// When the rules must be called next.
     pub(crate) fn wake_at(&self) -> Instant {
-        self.holder().wake_at(&self.timing)
+        self.holder.lock().wake_at(&self.timing)
     }
 
     pub(crate) fn error(&self, reason: &LostReason) -> Error {
@@ -179,7 +180,7 @@ impl Holding {
     /// A token that is cancelled when the lease is lost or released.
     pub(crate) fn lost(&self) -> &CancellationToken {
         // Under the lock: otherwise a loss could fall between creating the token and reading the reason.
-        let _holder = self.holder();
+        let _holder = self.holder.lock();
         let lost = self.lost.get_or_init(CancellationToken::new);
         if self.reason.get().is_some() {
             lost.cancel();
@@ -194,14 +195,14 @@ impl Holding {
 
     /// Why the lease was lost; of a valid lease, why it is lost if its validity ends now.
     pub(crate) fn reason_for_end(&self) -> LostReason {
-        let holder = self.holder();
+        let holder = self.holder.lock();
         let by_clock = || reason(holder.reason_for_end(), None, self.clock.now());
         self.reason.get().cloned().unwrap_or_else(by_clock)
     }
 
     /// Applies an event to the rules, and reports a loss. `found` is the reason that the server's document shows.
     pub(crate) fn on(&self, event: HoldEvent, found: Option<LostReason>) -> HoldAction {
-        let mut holder = self.holder();
+        let mut holder = self.holder.lock();
         // Read under the lock: events must be judged in the order of their times.
         let now = self.clock.now();
         let next = holder.on(&self.timing, now, event);
@@ -220,7 +221,7 @@ impl Holding {
 
     /// Ends the lease at its holder's wish. Returns false if it had already ended.
     pub(crate) fn end(&self) -> bool {
-        let holder = self.holder();
+        let holder = self.holder.lock();
         let is_first = self.reason.set(LostReason::Released).is_ok();
         drop(holder);
         self.cancel();
@@ -262,10 +263,6 @@ impl Holding {
 
     fn name(&self) -> String {
         self.key.name().to_owned()
-    }
-
-    fn holder(&self) -> MutexGuard<'_, Holder> {
-        self.holder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

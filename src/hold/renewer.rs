@@ -8,7 +8,7 @@
 //! 3. The renewer keeps neither a manager nor a lease alive.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use mongo_lease_core::commands::{FindHolders, FindLeases, RenewHolders, RenewMany, Renewed};
 use mongo_lease_core::rules::{HoldAction, HoldEvent, Instant, Lane};
@@ -20,6 +20,7 @@ use super::renewal_results::{after_look, after_look_at_holders, failed, renewed}
 use crate::error::Error;
 use crate::hints::NameHint;
 use crate::hold::{Grant, Holding};
+use crate::lock::Lock;
 use crate::retry;
 use crate::runner::{AttemptResult, Runner};
 use crate::telemetry::{self, Events};
@@ -36,7 +37,7 @@ pub(crate) struct Renewer {
 struct Shared {
     runner: Runner,
     held_up: NameHint,
-    agenda: Mutex<Agenda>,
+    agenda: Lock<Agenda>,
     /// Notified when the task has to look at the agenda before `wakes_at`.
     sooner: Notify,
 }
@@ -71,7 +72,7 @@ impl Renewer {
         let shared = Arc::new(Shared {
             runner: runner.clone(),
             held_up: held_up.clone(),
-            agenda: Mutex::default(),
+            agenda: Lock::default(),
             sooner: Notify::new(),
         });
         runner.spawn_service(Arc::clone(&shared).work(stop));
@@ -99,7 +100,7 @@ impl Renewer {
 
     fn insert(&self, holding: Arc<Holding>) -> Number {
         let at = holding.wake_at();
-        let mut agenda = self.shared.agenda();
+        let mut agenda = self.shared.agenda.lock();
         let number = agenda.next_number;
         agenda.next_number += 1;
         // A release does not move `wakes_at`, so a manager that acquires and releases does not wake the task each time.
@@ -116,11 +117,11 @@ impl Renewer {
 
     /// Removes a holding. Returns false if it was already removed.
     pub(crate) fn remove(&self, number: Number) -> bool {
-        self.shared.agenda().remove(number.0).is_some()
+        self.shared.agenda.lock().remove(number.0).is_some()
     }
 
     pub(crate) fn holdings(&self) -> Vec<(Number, Arc<Holding>)> {
-        let agenda = self.shared.agenda();
+        let agenda = self.shared.agenda.lock();
         let each =
             |(&number, place): (&u64, &Scheduled)| (Number(number), Arc::clone(&place.holding));
         agenda.holdings.iter().map(each).collect()
@@ -187,12 +188,8 @@ impl Agenda {
 }
 
 impl Shared {
-    fn agenda(&self) -> MutexGuard<'_, Agenda> {
-        self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn schedule(&self, number: u64, at: Instant) {
-        self.agenda().schedule(number, at);
+        self.agenda.lock().schedule(number, at);
         self.sooner.notify_one();
     }
 
@@ -214,7 +211,7 @@ impl Shared {
 
     /// Takes what is due from the agenda. Returns also when the task has to look again.
     fn collect(&self, now: Instant) -> (Vec<Due>, Instant) {
-        let mut agenda = self.agenda();
+        let mut agenda = self.agenda.lock();
         let due = agenda.collect(now);
         let wake_at = agenda.times.first().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
         agenda.wakes_at = Some(wake_at);
@@ -256,7 +253,7 @@ impl Shared {
         let name = batch.names().next();
         let is_in_it = |holding: &&Arc<Holding>| Some(holding.key.name()) == name;
         let all: Vec<Arc<Holding>> = {
-            let agenda = self.agenda();
+            let agenda = self.agenda.lock();
             agenda.holdings.values().map(|place| &place.holding).filter(is_in_it).cloned().collect()
         };
         for holding in all {
@@ -325,7 +322,7 @@ impl Shared {
 
     /// Puts the results of the rules on the agenda. All in one step, so that the task wakes once.
     fn note(&self, outcomes: Vec<(u64, HoldAction)>) {
-        let mut agenda = self.agenda();
+        let mut agenda = self.agenda.lock();
         for (number, next) in outcomes {
             match next {
                 HoldAction::WakeAt(at) => agenda.schedule(number, at),

@@ -1,9 +1,9 @@
 //! The troubles that a test makes: commands that fail, and a store that does not answer.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use mongo_lease_core::memory::MemoryCommand;
 use tokio::sync::oneshot;
+
+use crate::lock::Lock;
 
 /// A fault of one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ pub enum MemoryFault {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Faults(Mutex<State>);
+pub(super) struct Faults(Lock<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -31,31 +31,31 @@ struct State {
 
 impl Faults {
     pub(super) fn plan(&self, command: MemoryCommand, fault: MemoryFault) {
-        self.state().planned.push((command, fault));
+        self.0.lock().planned.push((command, fault));
     }
 
     /// The fault that is planned for this command. It happens once.
     pub(super) fn take(&self, command: MemoryCommand) -> Option<MemoryFault> {
-        let planned = &mut self.state().planned;
+        let planned = &mut self.0.lock().planned;
         let place = planned.iter().position(|&(planned, _)| planned == command)?;
         Some(planned.remove(place).1)
     }
 
     pub(super) fn left(&self) -> usize {
-        self.state().planned.len()
+        self.0.lock().planned.len()
     }
 
     pub(super) fn clear(&self) {
-        self.state().planned.clear();
+        self.0.lock().planned.clear();
     }
 
     pub(super) fn begin_hang(&self) {
-        self.state().hangs += 1;
+        self.0.lock().hangs += 1;
     }
 
     /// Ends one hang. After the last one, the commands that waited go on in their order.
     pub(super) fn end_hang(&self) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.hangs = state.hangs.saturating_sub(1);
         if state.hangs > 0 {
             return;
@@ -71,7 +71,7 @@ impl Faults {
     /// Waits while the database hangs.
     pub(super) async fn until_it_answers(&self) {
         let answered = {
-            let mut state = self.state();
+            let mut state = self.0.lock();
             if state.hangs == 0 {
                 return;
             }
@@ -81,9 +81,5 @@ impl Faults {
         };
         // The sender is used or kept.
         let _ = answered.await;
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

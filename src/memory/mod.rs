@@ -3,7 +3,7 @@
 mod faults;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -12,6 +12,7 @@ use mongodb::bson::Timestamp;
 use tokio::sync::watch;
 
 use crate::clock::MemoryClock;
+use crate::lock::Lock;
 use crate::token::Token;
 use faults::Faults;
 pub use faults::MemoryFault;
@@ -60,7 +61,7 @@ pub struct MemoryStore {
 
 struct Shared {
     clock: MemoryClock,
-    leases: Mutex<Leases>,
+    leases: Lock<Leases>,
     /// The number of the next event.
     events: watch::Sender<u64>,
 }
@@ -76,7 +77,7 @@ impl MemoryStore {
     #[must_use]
     pub fn new() -> MemoryStore {
         let clock = MemoryClock::new();
-        let leases = Mutex::new(Leases::new(clock.date_ms()));
+        let leases = Lock::new(Leases::new(clock.date_ms()));
         let events = watch::Sender::new(0);
         let shared = Arc::new(Shared { clock, leases, events });
         MemoryStore { shared, faults: Arc::default() }
@@ -181,11 +182,11 @@ impl MemoryStore {
     /// How many leases are held, kept by [`hold_at_least`](crate::Acquire::hold_at_least), or waited for.
     #[must_use]
     pub fn leases_in_use(&self) -> usize {
-        self.leases().in_use(self.shared.clock.date_ms())
+        self.shared.leases.lock().in_use(self.shared.clock.date_ms())
     }
 
     fn in_each_collection(&self, name: &str, change: impl Fn(&mut Collection<'_>) -> bool) -> bool {
-        let collections = self.leases().collections_with(name);
+        let collections = self.shared.leases.lock().collections_with(name);
         let is_changed = |collection: &&String| self.with_collection(collection, &change);
         collections.iter().filter(is_changed).count() > 0
     }
@@ -210,7 +211,7 @@ impl MemoryStore {
         name: &str,
         command: impl FnOnce(&mut Collection<'_>) -> R,
     ) -> R {
-        let mut leases = self.leases();
+        let mut leases = self.shared.leases.lock();
         let answer = command(&mut leases.collection(name, self.shared.clock.date_ms()));
         let next = leases.next_event();
         drop(leases);
@@ -220,7 +221,7 @@ impl MemoryStore {
 
     /// The number of the first event at or after this time; without a time, of the next event.
     pub(crate) fn first_event_since(&self, since: Option<Token>) -> u64 {
-        self.leases().first_event_since(since.map(Timestamp::from))
+        self.shared.leases.lock().first_event_since(since.map(Timestamp::from))
     }
 
     /// Waits for the event with this number. Returns the number of the event after it, too.
@@ -228,16 +229,12 @@ impl MemoryStore {
         let mut events = self.shared.events.subscribe();
         loop {
             events.mark_unchanged();
-            if let Some((number, event)) = self.leases().event(number) {
+            if let Some((number, event)) = self.shared.leases.lock().event(number) {
                 return (number + 1, event.clone());
             }
             // The sender lives as long as this store.
             let _ = events.changed().await;
         }
-    }
-
-    fn leases(&self) -> MutexGuard<'_, Leases> {
-        self.shared.leases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,18 +1,19 @@
 //! The cleanup state of one acquire call: shared by its attempts, queue entry and lease.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use mongo_lease_core::commands::{AcquireRequest, Form, GrantMatch, ReleaseTarget};
 use mongo_lease_core::rules::{Accepted, Attempts, CleanupAction, Effect, GrantId};
 use tokio_util::sync::CancellationToken;
 
+use crate::lock::Lock;
 use crate::release::ReleaseHint;
 use crate::release::background::{BackgroundReleaser, GiveBack};
 
 /// One acquire call, as its attempts and its lease share it.
 #[derive(Debug)]
 pub(crate) struct CallState {
-    attempts: Mutex<Attempts>,
+    attempts: Lock<Attempts>,
     pub(crate) request: Arc<AcquireRequest>,
     /// The grant that the caller accepted.
     taken: OnceLock<GrantId>,
@@ -27,7 +28,7 @@ impl CallState {
         background: BackgroundReleaser,
         closing: CancellationToken,
     ) -> Arc<CallState> {
-        let attempts = Mutex::new(Attempts::default());
+        let attempts = Lock::new(Attempts::default());
         let taken = OnceLock::new();
         Arc::new(CallState { attempts, request, taken, background, closing })
     }
@@ -92,7 +93,7 @@ impl CallState {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Attempts) -> T) -> T {
-        change(&mut self.attempts.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.attempts.lock())
     }
 
     fn carry_out(&self, next: CleanupAction) {

@@ -1,15 +1,16 @@
 //! A shared time limit for one kind of command: wraps `rules::batching::Bound`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease_core::rules::{Bound, Instant};
 
 use crate::failure::Failure;
+use crate::lock::Lock;
 
 /// The bound of one kind of command. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pace(Arc<Mutex<Bound>>);
+pub(crate) struct Pace(Arc<Lock<Bound>>);
 
 impl Pace {
     /// The time limit of the next command.
@@ -27,6 +28,6 @@ impl Pace {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Bound) -> T) -> T {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.0.lock())
     }
 }

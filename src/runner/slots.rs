@@ -1,15 +1,17 @@
 //! The slots of `rules::slots`, and the queue of commands that wait for one.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use mongo_lease_core::rules::{Lane, Slots};
 
+use crate::lock::Lock;
+
 /// The slots of one runner. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct SlotQueue(Arc<Mutex<State>>);
+pub(super) struct SlotQueue(Arc<Lock<State>>);
 
 struct State {
     slots: Slots,
@@ -37,12 +39,12 @@ pub(super) struct Closed;
 impl SlotQueue {
     pub(super) fn new(slots: Slots) -> SlotQueue {
         let waiting = Lane::ALL.map(|_| Some(Waiting::default()));
-        SlotQueue(Arc::new(Mutex::new(State { slots, waiting })))
+        SlotQueue(Arc::new(Lock::new(State { slots, waiting })))
     }
 
     pub(super) async fn slot(&self, lane: Lane) -> Result<Occupied, Closed> {
         let receiver = {
-            let mut state = self.state();
+            let mut state = self.0.lock();
             let state = &mut *state;
             let Some(waiting) = &mut state.waiting[lane as usize] else {
                 return Err(Closed);
@@ -58,7 +60,7 @@ impl SlotQueue {
     }
 
     pub(super) fn free_slot(&self, lane: Lane) -> Option<Occupied> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let state = &mut *state;
         let has_none = state.waiting[lane as usize].as_mut()?.is_empty();
         (has_none && state.slots.occupy(lane)).then(|| Occupied { queue: self.clone(), lane })
@@ -66,7 +68,7 @@ impl SlotQueue {
 
     /// Closes these lanes. Commands that already wait for a slot in them fail too.
     pub(super) fn close(&self, lanes: &[Lane]) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let closed = lanes.iter().map(|lane| state.waiting[*lane as usize].take());
         let closed: Vec<_> = closed.collect();
         drop(state);
@@ -74,7 +76,7 @@ impl SlotQueue {
     }
 
     fn give_back(&self, lane: Lane) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.slots.give_back(lane);
         let going = state.going();
         drop(state);
@@ -82,10 +84,6 @@ impl SlotQueue {
             // If the receiver has gone, the slot is dropped here and so given back.
             let _ = sender.send(Occupied { queue: self.clone(), lane });
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `LeaseLayer`: the layer and its options.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use super::rules::KeyRules;
 use crate::acquire::{Acquire, Attempt};
 use crate::error::Error;
 use crate::lease::Lease;
+use crate::lock::Lock;
 use crate::manager::LeaseManager;
 use crate::telemetry;
 
@@ -82,7 +83,7 @@ pub struct LeaseLayer {
     rules: KeyRules,
     passes_without_key: bool,
     /// The earliest time of the next error in the log about a path that does not fit the route. All clones share it.
-    next_mismatch_report: Arc<Mutex<Instant>>,
+    next_mismatch_report: Arc<Lock<Instant>>,
     wait: Duration,
     limit: Option<u32>,
     options: Arc<dyn Fn(Acquire) -> Acquire + Send + Sync>,
@@ -119,7 +120,7 @@ impl LeaseLayer {
             key: Arc::new(key),
             rules: KeyRules::default(),
             passes_without_key: false,
-            next_mismatch_report: Arc::new(Mutex::new(Instant::START)),
+            next_mismatch_report: Arc::new(Lock::new(Instant::START)),
             wait: Duration::ZERO,
             limit: None,
             options: Arc::new(|acquire| acquire),
@@ -317,7 +318,7 @@ impl LeaseLayer {
         );
         let error = Error::invalid_option("route", reason);
         let now = self.leases.clock().now();
-        let mut next = self.next_mismatch_report.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next_mismatch_report.lock();
         if now >= *next {
             *next = now.after(MISMATCH_REPORT_EVERY);
             drop(next);

@@ -14,8 +14,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Wake};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::lock::Lock;
 use crate::release::call_state::CallState;
 use crate::runner::Runner;
 use crate::wait::local_call::{LocalCall, Turn};
@@ -39,7 +40,7 @@ const PROBED_MAX: usize = 64;
 
 #[derive(Clone, Default)]
 pub(crate) struct LocalQueues {
-    queues: Arc<Mutex<HashMap<QueueKey, LocalQueue>>>,
+    queues: Arc<Lock<HashMap<QueueKey, LocalQueue>>>,
     /// Notified when a call waits for its turn.
     crowded: Arc<Notify>,
 }
@@ -126,7 +127,7 @@ impl LocalQueue {
         // From the end, so that no turn goes to a call that is removed next.
         for place in unpolled.iter().rev() {
             self.remove(place.number(), wake);
-            given_up.append(&mut place.entries());
+            given_up.append(&mut place.entries.lock());
         }
         if !unpolled.is_empty() {
             wake.calls.extend(self.waiting.values().take(PROBED_MAX).cloned());
@@ -203,7 +204,7 @@ impl LocalQueues {
     /// Joins the local queue of the calls that ask for these permits.
     pub(crate) fn join(&self, name: &str, permits: Permits) -> Ticket {
         let new = (Arc::from(name), permits.active_calls());
-        let mut queues = self.lock();
+        let mut queues = self.queues.lock();
         let key = match queues.get_key_value(&new) {
             Some((key, _)) => key.clone(),
             None => new,
@@ -229,7 +230,7 @@ impl LocalQueues {
     fn pass_unpolled_over(&self) -> bool {
         let (mut wake, mut given_up) = (Wakes::default(), Vec::new());
         let mut is_crowded = false;
-        let mut queues = self.lock();
+        let mut queues = self.queues.lock();
         for queue in queues.values_mut().filter(|queue| !queue.waiting.is_empty()) {
             queue.pass_unpolled_over(&mut wake, &mut given_up);
             is_crowded |= !queue.waiting.is_empty();
@@ -241,10 +242,6 @@ impl LocalQueues {
         }
         wake.wake();
         is_crowded
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<QueueKey, LocalQueue>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -272,7 +269,7 @@ impl Ticket {
 
     /// Notes the calls whose entries and grants are given up if this call loses its turn.
     pub(crate) fn answers_for(&self, calls: impl IntoIterator<Item = Arc<CallState>>) {
-        *self.place.entries() = calls.into_iter().collect();
+        *self.place.entries.lock() = calls.into_iter().collect();
     }
 
     /// Whether this call is active.
@@ -313,14 +310,14 @@ impl Ticket {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut LocalQueue) -> T) -> Option<T> {
-        self.queues.lock().get_mut(&self.key).map(change)
+        self.queues.queues.lock().get_mut(&self.key).map(change)
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         let mut wake = Wakes::default();
-        let mut queues = self.queues.lock();
+        let mut queues = self.queues.queues.lock();
         let queue = queues.get_mut(&self.key);
         let is_last = queue.is_some_and(|queue| {
             queue.tickets -= 1;
