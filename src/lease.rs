@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
-use crate::failure::Failure;
+use crate::failure::{Failure, decode_failure};
 use crate::hold::Holding;
 use crate::hold::renewer::Number;
 use crate::hold::unmatched::{Unmatched, why_share_unmatched, why_unmatched};
@@ -325,7 +325,7 @@ impl Lease {
                 let too_early = Error::invalid_option("session", reason);
                 self.not_matched(self.engine.policy(), too_early).await
             }
-            Err(error) => Err(Failure { outcome: MAYBE_APPLIED, cause: error.into() }.into()),
+            Err(error) => Err(Failure { outcome: MAYBE_APPLIED, ..decode_failure(error) }.into()),
         }
     }
 

@@ -8,12 +8,13 @@ use mongo_lease_core::commands::{
     AcquireReply, AcquireRequest, FastAcquire, FastAdmit, GrantKey, Granted, Promotion, Refused,
     SlowAcquire, StandaloneToken,
 };
+use mongo_lease_core::info::LeaseState;
 use mongo_lease_core::rules::{Accepted, Effect, GrantId, HoldOptions, Instant, Permits, Then};
 use mongodb::bson::Timestamp;
 
-use crate::acquire::failures::{check_sound, no_answer};
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::failure::UNANSWERED;
 use crate::hold::Grant;
 use crate::lease::Lease;
 use crate::release::ReleaseHint;
@@ -100,7 +101,8 @@ impl AcquireCall {
             self.engine.check_open()?;
             let policy = RetryPolicy { attempt: attempt_timeout, deadline };
             let start_attempt = |time| self.start_attempt(is_unanswered, predecessor, time);
-            let answer = retry::until_answered(self.engine.clock(), policy, start_attempt).await;
+            let answer =
+                retry::until_answered(self.engine.clock(), policy, start_attempt, |_| false).await;
             is_unanswered = false;
             match answer {
                 Ok(answer) => match answer.reply {
@@ -120,7 +122,7 @@ impl AcquireCall {
                         // The answer came too late to be a valid grant. The server still holds the lease for this call:
                         // send another attempt.
                         if self.engine.clock().now() >= deadline {
-                            return Err(no_answer());
+                            return Err(UNANSWERED.into());
                         }
                     }
                     AcquireReply::Refused(mut refused) => {
@@ -129,7 +131,11 @@ impl AcquireCall {
                         let smaller_limit = info.limit_below(self.permits().limit());
                         telemetry::refused(&info.name, info.owner.as_deref(), smaller_limit);
                         self.engine.hints.contended.found(&self.request.name);
-                        return check_sound(info).map(|()| Err(Box::new(refused)));
+                        // Such a lease is never granted.
+                        if let LeaseState::Damaged { found } = &info.state {
+                            return Err(Error::damaged(&info.name, found.clone()));
+                        }
+                        return Ok(Err(Box::new(refused)));
                     }
                 },
                 Err(failure)

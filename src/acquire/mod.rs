@@ -1,10 +1,8 @@
 //! [`Acquire`]: the options of an acquire call, and the future that makes it.
 
 mod call;
-mod failures;
 mod queued;
 pub(crate) mod semaphore;
-mod share;
 #[cfg(all(test, feature = "memory"))]
 mod tests;
 
@@ -21,7 +19,6 @@ use mongodb::bson::Document;
 use tokio_util::sync::CancellationToken;
 
 use crate::acquire::call::AcquireCall;
-use crate::acquire::failures::timeout;
 use crate::acquire::queued::QueuedCall;
 use crate::clock;
 use crate::engine::Engine;
@@ -312,7 +309,9 @@ impl Acquire {
         let clock = self.engine.clock();
         let started = clock.now();
         let Some(checked) = clock.before(deadline, self.check()).await else {
-            return Err(timeout(&self.name, clock.now().since(started), false, None, None));
+            let (name, waited) = (self.name, clock.now().since(started));
+            let (held, source) = (None, None);
+            return Err(Error::WaitTimeout { name, waited, waited_for_turn: false, held, source });
         };
         let options = &self.engine.options;
         let joins = QueueOptions { life: options.waiter_ttl, queue_max: options.queue_max };

@@ -10,7 +10,6 @@ use mongo_lease_core::info::LeaseInfo;
 use mongo_lease_core::rules::{Instant, POLL, WaitAction, WaitEvent, WaitRefusal, Waiter};
 
 use crate::acquire::call::AcquireCall;
-use crate::acquire::failures::{could_more_time_help, timeout};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -198,7 +197,10 @@ impl QueuedCall {
                     Err(refused) => AcquireOutcome::Refused(refused),
                 })
             }
-            Some(Err(error)) if could_more_time_help(&error) && clock.now() >= self.deadline => {
+            // The database did not answer in time: more time could have helped.
+            Some(Err(error @ (Error::MongoDb(_) | Error::Unknown { .. })))
+                if clock.now() >= self.deadline =>
+            {
                 Err(self.timeout(Some(error)))
             }
             Some(Err(error)) => Err(error),
@@ -287,7 +289,8 @@ impl QueuedCall {
         let held = self.held.clone().or_else(|| self.ticket.last_seen());
         let held = held.map(|held| Box::new(Arc::unwrap_or_clone(held)));
         let waited = self.call.engine.clock().now().since(self.call.started);
-        timeout(&self.call.request.name, waited, !self.ticket.has_turn(), held, source)
+        let (name, source) = (self.call.request.name.clone(), source.map(Box::new));
+        Error::WaitTimeout { name, waited, waited_for_turn: !self.ticket.has_turn(), held, source }
     }
 }
 

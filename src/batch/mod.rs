@@ -28,9 +28,10 @@ use mongo_lease_core::rules::{BATCH_MAX, Batching, Instant};
 use tokio::sync::Notify;
 
 use crate::batch::op::{BatchCall, BatchOp};
+use crate::failure::NOT_SENT;
 use crate::hints::NameHint;
 use crate::lock::Lock;
-use crate::runner::{AttemptResult, AttemptTime, NOT_SENT, Pace, Pending, Runner, Slot};
+use crate::runner::{AttemptResult, AttemptTime, Pace, Pending, Runner, Slot};
 
 /// The longest time for which a call waits for the command before it.
 const PATIENCE: Duration = Duration::from_millis(250);

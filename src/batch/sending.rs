@@ -9,8 +9,8 @@ use mongo_lease_core::rules::{Instant, MAJORITY, is_server_slow, pieces};
 use super::op::{BatchCall, BatchOp, Caller, longest};
 use super::{Shared, alone};
 use crate::clock;
-use crate::failure::Failure;
-use crate::runner::{AttemptLimits, AttemptResult, NOT_SENT, Slot};
+use crate::failure::{Failure, NOT_SENT};
+use crate::runner::{AttemptLimits, AttemptResult, Slot};
 
 impl<O: BatchOp> Shared<O> {
     /// Sends a batch, and answers each of its calls. Boxed, because the pieces of a batch are batches too.

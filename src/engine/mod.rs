@@ -154,7 +154,8 @@ impl Engine {
 
     /// The limits of a command for which no call waits longer than two attempts.
     pub(crate) fn policy(&self) -> RetryPolicy {
-        RetryPolicy::two_attempts(self.clock().now(), self.timing.attempt_deadline)
+        let attempt = self.timing.attempt_deadline;
+        RetryPolicy { attempt, deadline: self.clock().now().after(attempt * 2) }
     }
 
     /// The span of a call for the lease `name`, with its token if that is known already.

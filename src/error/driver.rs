@@ -92,6 +92,19 @@ fn server(text: &str) -> String {
     format!("{address} ({reason})")
 }
 
+/// The code of the server's error, if the server answered with one.
+#[cfg(feature = "tracing")]
+pub(super) fn code(error: &DriverError) -> Option<i32> {
+    // The driver may add new kinds.
+    #[allow(clippy::wildcard_enum_match_arm)]
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => Some(command.code),
+        ErrorKind::Write(WriteFailure::WriteError(refused)) => Some(refused.code),
+        ErrorKind::Write(WriteFailure::WriteConcernError(failed)) => Some(failed.code),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::condense_selection;

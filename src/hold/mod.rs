@@ -25,7 +25,6 @@ use crate::telemetry::{Event, Events};
 use crate::token::Token;
 
 /// One lease that is or was held.
-#[derive(Debug)]
 pub(crate) struct Holding {
     pub(crate) key: Arc<GrantKey>,
     pub(crate) token: Token,
@@ -159,13 +158,8 @@ impl Holding {
     /// The data with which the background releaser ends this lease.
     pub(crate) fn give_back(&self) -> GiveBack {
         let until = self.holder.lock().renewed_until().after(self.timing.max_clock_skew);
-        GiveBack {
-            target: self.target(),
-            until,
-            hold_at_least: self.left_to_hold(),
-            hint: self.hint,
-            pending: None,
-        }
+        let (target, hold_at_least, hint) = (self.target(), self.left_to_hold(), self.hint);
+        GiveBack { target, until, hold_at_least, hint, pending: None }
     }
 
     /// When the rules must be called next.

@@ -4,7 +4,6 @@
 //! an acquire of the same name. Acquires of other names do not wait.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -59,12 +58,6 @@ impl Drop for PendingRelease {
         }
         drop(names);
         self.ended.cancel();
-    }
-}
-
-impl fmt::Debug for PendingRelease {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("PendingRelease").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

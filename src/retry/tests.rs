@@ -24,12 +24,13 @@ fn call(
     let policy = RetryPolicy { attempt, deadline: Clock::default().now().after(wait) };
     let call = async move {
         let clock = Clock::default();
-        let answer = until_answered(&clock, policy, |_| {
+        let attempt = |_| {
             let (answer, stage, pending) = Pending::pair();
             // At the end nobody listens any more.
             let _ = sender.send((answer, stage));
             pending
-        });
+        };
+        let answer = until_answered(&clock, policy, attempt, |_| false);
         answer.await.map(|answer| (answer.reply, answer.earlier))
     };
     (attempts, call)

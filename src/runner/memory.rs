@@ -10,7 +10,7 @@ use mongo_lease_core::rules::{GrantId, Instant, ManagerId};
 
 use super::{AttemptResult, Heard};
 use crate::clock::Clock;
-use crate::failure::{driver_command_error, driver_failure};
+use crate::failure::{command_error, driver_failure};
 use crate::memory::{MemoryFault, MemoryStore};
 use crate::token::Token;
 
@@ -28,9 +28,9 @@ pub(super) async fn attempt<C: Command>(
     match fault {
         None => Ok(carry_out()),
         Some(MemoryFault::NoPrimary) => {
-            Err(driver_failure(driver_command_error(10_107, "NotWritablePrimary")))
+            Err(driver_failure(command_error(10_107, "NotWritablePrimary")))
         }
-        Some(MemoryFault::Refused) => Err(driver_failure(driver_command_error(13, "Unauthorized"))),
+        Some(MemoryFault::Refused) => Err(driver_failure(command_error(13, "Unauthorized"))),
         Some(MemoryFault::LostReply) => {
             let _reply = carry_out();
             let lost = IoError::new(IoErrorKind::ConnectionReset, "the reply is lost, as planned");

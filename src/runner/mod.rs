@@ -13,10 +13,8 @@
 
 mod attempt;
 mod backend;
-mod majority;
 #[cfg(feature = "memory")]
 mod memory;
-mod pace;
 mod pending;
 mod slots;
 
@@ -26,7 +24,7 @@ use std::time::Duration;
 
 use mongo_lease_core::commands::{Command, write_concern_error};
 use mongo_lease_core::rules::{
-    Instant, Lane, MAYBE_APPLIED, ManagerId, NOT_APPLIED, REFUSED, RETRY, Slots, Then, millis_up,
+    Instant, Lane, MAYBE_APPLIED, ManagerId, REFUSED, RETRY, Slots, Then, millis_up,
 };
 use mongodb::Database;
 use mongodb::bson::Document;
@@ -36,15 +34,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock::{self, Clock};
 use crate::error::Error;
-use crate::failure::{Cause, Failure, decode_failure, driver_failure};
+use crate::failure::{Cause, Failure, NOT_SENT, UNANSWERED, decode_failure, driver_failure};
 use crate::token::Token;
 
-pub(crate) use attempt::{AttemptLimits, AttemptTime, Earlier};
+pub(crate) use attempt::{AttemptLimits, AttemptTime, Earlier, Pace};
 pub(crate) use backend::{Backend, EventStream, Heard};
-use majority::{is_majority_read, read_locally};
-pub(crate) use pace::Pace;
 pub(crate) use pending::{Pending, Stage};
-use slots::{Closed, Occupied, SlotQueue};
+use slots::{Occupied, SlotQueue};
 
 pub(crate) type AttemptResult<T> = Result<T, Failure>;
 
@@ -170,10 +166,9 @@ impl Runner {
             // If the caller has stopped waiting, the stream is closed by being dropped here.
             let _ = sender.send(opening.await);
         });
-        let unanswered = Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline });
         match self.shared.clock.before(deadline, receiver).await {
             Some(Ok(opened)) => opened,
-            Some(Err(_)) | None => unanswered,
+            Some(Err(_)) | None => Err(UNANSWERED),
         }
     }
 
@@ -221,8 +216,8 @@ impl Runner {
     ) -> AttemptResult<Slot> {
         let lane = if is_held_up { lane.held_up() } else { lane };
         match self.shared.clock.before(deadline, self.shared.slots.slot(lane)).await {
-            Some(Ok(occupied)) => Ok(Slot { runner: self.clone(), _occupied: occupied }),
-            Some(Err(Closed)) => Err(Failure { outcome: REFUSED, cause: Cause::ShutDown }),
+            Some(Some(occupied)) => Ok(Slot { runner: self.clone(), _occupied: occupied }),
+            Some(None) => Err(Failure { outcome: REFUSED, cause: Cause::ShutDown }),
             None => Err(NOT_SENT),
         }
     }
@@ -240,25 +235,26 @@ impl Runner {
         &self,
         database: &Database,
         command: &C,
-        mut document: Document,
+        document: Document,
         sent: Instant,
     ) -> AttemptResult<C::Reply> {
-        let may_be_local = is_majority_read(&document) && !command.needs_majority_read();
-        if may_be_local && self.has_no_majority_reads() {
-            read_locally(&mut document);
-            return send(database, command, document, sent).await;
+        let local = if command.needs_majority_read() { None } else { local_read(&document) };
+        match local {
+            Some(local) if self.has_no_majority_reads() => {
+                send(database, command, local, sent).await
+            }
+            local => {
+                let answer = send(database, command, document, sent).await;
+                if !matches!(&answer, Err(failure) if failure.is_no_majority_read()) {
+                    return answer;
+                }
+                self.shared.has_no_majority_reads.store(true, Ordering::Relaxed);
+                match local {
+                    Some(local) => send(database, command, local, sent).await,
+                    None => answer,
+                }
+            }
         }
-        let again = may_be_local.then(|| document.clone());
-        let answer = send(database, command, document, sent).await;
-        if !matches!(&answer, Err(failure) if failure.is_no_majority_read()) {
-            return answer;
-        }
-        self.shared.has_no_majority_reads.store(true, Ordering::Relaxed);
-        let Some(mut document) = again else {
-            return answer;
-        };
-        read_locally(&mut document);
-        send(database, command, document, sent).await
     }
 }
 
@@ -324,6 +320,19 @@ impl Slot {
     }
 }
 
+/// The command with a read of the primary's newest data, if it reads majority-committed data. A time after which it has
+/// to read stays.
+fn local_read(command: &Document) -> Option<Document> {
+    const READ_CONCERN: &str = "readConcern";
+    const LEVEL: &str = "level";
+    if command.get_document(READ_CONCERN).ok()?.get_str(LEVEL).ok()? != "majority" {
+        return None;
+    }
+    let mut local = command.clone();
+    local.get_document_mut(READ_CONCERN).ok()?.insert(LEVEL, "local");
+    Some(local)
+}
+
 async fn send<C: Command>(
     database: &Database,
     command: &C,
@@ -352,6 +361,3 @@ fn max_time_ms(left: Duration, at_most: Duration) -> i64 {
     let left = left - (left / 8).min(AHEAD_MAX);
     millis_up(left.min(at_most)).clamp(1, MAX_TIME_MS_MAX)
 }
-
-/// The caller's time was over, or it had gone, before the command was sent.
-pub(crate) const NOT_SENT: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::NotSent };

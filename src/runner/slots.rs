@@ -33,30 +33,26 @@ pub(super) struct Occupied {
     lane: Lane,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Closed;
-
 impl SlotQueue {
     pub(super) fn new(slots: Slots) -> SlotQueue {
         let waiting = Lane::ALL.map(|_| Some(Waiting::default()));
         SlotQueue(Arc::new(Lock::new(State { slots, waiting })))
     }
 
-    pub(super) async fn slot(&self, lane: Lane) -> Result<Occupied, Closed> {
+    /// Waits for a slot; `None` if the lane is closed.
+    pub(super) async fn slot(&self, lane: Lane) -> Option<Occupied> {
         let receiver = {
             let mut state = self.0.lock();
             let state = &mut *state;
-            let Some(waiting) = &mut state.waiting[lane as usize] else {
-                return Err(Closed);
-            };
+            let waiting = state.waiting[lane as usize].as_mut()?;
             if waiting.is_empty() && state.slots.occupy(lane) {
-                return Ok(Occupied { queue: self.clone(), lane });
+                return Some(Occupied { queue: self.clone(), lane });
             }
             let (sender, receiver) = oneshot::channel();
             waiting.push(sender);
             receiver
         };
-        receiver.await.map_err(|_| Closed)
+        receiver.await.ok()
     }
 
     pub(super) fn free_slot(&self, lane: Lane) -> Option<Occupied> {
@@ -69,8 +65,8 @@ impl SlotQueue {
     /// Closes these lanes. Commands that already wait for a slot in them fail too.
     pub(super) fn close(&self, lanes: &[Lane]) {
         let mut state = self.0.lock();
-        let closed = lanes.iter().map(|lane| state.waiting[*lane as usize].take());
-        let closed: Vec<_> = closed.collect();
+        let closed: Vec<_> =
+            lanes.iter().map(|lane| state.waiting[*lane as usize].take()).collect();
         drop(state);
         drop(closed);
     }

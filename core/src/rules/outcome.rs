@@ -68,23 +68,3 @@ pub fn of_write_error(code: i32) -> Outcome {
         other => of_command_error(other),
     }
 }
-
-/// An error that the driver itself raised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DriverTrouble {
-    /// No server could be selected, or the pool was cleared before the checkout.
-    NotSent,
-    /// The connection broke, or the reply could not be read.
-    Broken,
-    /// The command or the client's configuration cannot work.
-    Misuse,
-}
-
-/// Classifies an error that the driver itself raised.
-pub fn of_driver_trouble(trouble: DriverTrouble) -> Outcome {
-    match trouble {
-        DriverTrouble::NotSent => NOT_APPLIED,
-        DriverTrouble::Broken => MAYBE_APPLIED,
-        DriverTrouble::Misuse => REFUSED,
-    }
-}

@@ -14,9 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::op::BatchOp;
 use super::{Batcher, PATIENCE};
 use crate::clock::Clock;
-use crate::failure::{Cause, Failure};
+use crate::failure::{Cause, Failure, NOT_SENT};
 use crate::hints::Hints;
-use crate::runner::{AttemptLimits, AttemptResult, Backend, NOT_SENT, Pace, Pending, Runner, Slot};
+use crate::runner::{AttemptLimits, AttemptResult, Backend, Pace, Pending, Runner, Slot};
 
 /// Longer than anything here takes, however busy the machine is.
 const LONG: Duration = Duration::from_secs(30);

@@ -41,7 +41,7 @@ holder: format.rs rules/mod.rs rules/holder.rs spec/admission.rs spec/holders.rs
     commands/snapshot.rs info/mod.rs memory/leases.rs hold/mod.rs tower/refusal.rs
 reader:
 permit:
-limit: format.rs rules/permits.rs commands/acquire_reply.rs acquire/share.rs acquire/semaphore.rs
+limit: format.rs rules/permits.rs commands/acquire_reply.rs acquire/semaphore.rs
     tower/layer.rs
 value: format.rs spec/types.rs spec/document.rs memory/texts.rs commands/renew.rs acquire/mod.rs
     lease.rs
@@ -65,7 +65,7 @@ abandon: rules/attempts.rs release/call_state.rs
 leave:
 detach: lease.rs
 tombstone: rules/mod.rs spec/release.rs commands/mod.rs commands/tombstone.rs
-    batch/releases/freeing.rs
+    batch/releases.rs
 blocked: rules/mod.rs rules/slots.rs
 ";
 
