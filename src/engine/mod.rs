@@ -1,14 +1,13 @@
 //! The engine: state and tasks that all handles of one manager share.
 
 mod shutdown;
-mod start;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mongo_lease_core::commands::{DryRun, IsHintUsed, Topology};
+use mongo_lease_core::commands::{DryRun, Hello, IsHintUsed, Topology};
 use mongo_lease_core::rules::{ManagerId, REFUSED, Timing};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -17,7 +16,7 @@ use crate::batch::acquires::AcquireBatch;
 use crate::batch::alone::Alone;
 use crate::clock::{self, Clock};
 use crate::error::{Error, Result};
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::hints::Hints;
 use crate::hold::Holding;
 use crate::hold::renewer::{Number, Renewer};
@@ -36,7 +35,6 @@ use crate::wait::local_queue::LocalQueues;
 use crate::wait::waiters::Waiters;
 use crate::wait::watcher::Watcher;
 pub use shutdown::ShutdownReport;
-use start::find_server;
 
 /// State and tasks that all handles of one manager share.
 pub(crate) struct Engine {
@@ -89,7 +87,10 @@ impl Engine {
         let runner = Runner::new(backend, &options.collection, options.max_in_flight)?;
         let deadline = runner.clock().now().after(options.build_deadline);
         let policy = RetryPolicy { attempt: timing.attempt_deadline, deadline };
-        let topology = find_server(&runner, policy, options.build_deadline).await?;
+        let topology = retry::run_unless(&runner, Hello, policy, Failure::is_out_of_reach)
+            .await
+            .map_err(|failure| no_server(failure, options.build_deadline))?
+            .reply;
         let may_insert = probe(&runner, &options, policy).await?;
         let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
         let owner = clock::describe_process(&options.owner).into();
@@ -120,13 +121,7 @@ impl Engine {
             alone: Alone::new(runner.clone(), Some(pace), held_up.clone()),
             renewals: Alone::new(runner.clone(), None, held_up.clone()),
             hints,
-            renewer: Renewer::start(
-                &runner,
-                &held_up,
-                events.clone(),
-                closing.clone(),
-                stop.clone(),
-            ),
+            renewer: Renewer::start(&runner, &held_up, &events, &closing, stop.clone()),
             background: BackgroundReleaser::start(&runner, releaser.clone()),
             releaser,
             events,
@@ -180,13 +175,9 @@ impl Engine {
 
     /// Returns an error where several cannot hold one lease at once.
     pub(crate) fn check_shares(&self) -> Result<()> {
-        match self.topology.has_oplog {
-            true => Ok(()),
-            false => Err(Error::unsupported(
-                "permits and shared leases need a replica set: the tokens of their holders are \
-                 times of its oplog",
-            )),
-        }
+        let missing = "permits and shared leases need a replica set: the tokens of their holders \
+                       are times of its oplog";
+        if self.topology.has_oplog { Ok(()) } else { Err(Error::unsupported(missing)) }
     }
 
     /// Checks that the indexes exist, if a failure has put that in doubt.
@@ -236,6 +227,22 @@ impl Engine {
     }
 }
 
+/// The error when no `hello` is answered. The command ends with the first attempt for which the driver finds no server:
+/// the client's options say how long that takes, and the error says why.
+fn no_server(mut failure: Failure, build_deadline: Duration) -> Error {
+    // A `hello` writes nothing, even if an attempt of it is still under way.
+    failure.outcome.maybe_applied = false;
+    if failure.is_out_of_reach() {
+        failure.outcome = REFUSED;
+    }
+    if !matches!(failure.cause, Cause::Deadline | Cause::NotSent) {
+        return failure.into();
+    }
+    // A deadline that passed says nothing except how long it was.
+    let waited = format!("within {build_deadline:?} (`build_deadline`)");
+    Error::Unknown { reason: format!("the database did not answer {waited}"), source: None }
+}
+
 /// Checks the prerequisites of a grant: the indexes, the format of the documents, and a server that supports our
 /// commands.
 ///
@@ -268,9 +275,8 @@ fn refused_dry_run(failure: Failure) -> Error {
     match failure.server_code() {
         Some(code) if code != UNAUTHORIZED && failure.outcome == REFUSED => {
             let reason = Error::from(failure);
-            Error::unsupported(format!(
-                "the server refuses the commands that leases need: {reason}"
-            ))
+            let missing = format!("the server refuses the commands that leases need: {reason}");
+            Error::Unsupported { missing }
         }
         Some(_) | None => failure.into(),
     }

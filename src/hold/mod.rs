@@ -1,7 +1,6 @@
 //! One held lease: the state that its handle, the renewer and the timer share.
 
-mod renewal_batch;
-mod renewal_results;
+mod renewals;
 pub(crate) mod renewer;
 pub(crate) mod unmatched;
 
@@ -105,15 +104,10 @@ impl Holding {
 
     /// How long the holder may still rely on the lease.
     pub(crate) fn remaining(&self) -> Duration {
-        match self.reason.get() {
-            Some(_) => Duration::ZERO,
-            None => {
-                let holder = self.holder.lock();
-                let until = holder.valid_until();
-                let now = self.clock.now();
-                if holder.is_valid(now) { until.since(now) } else { Duration::ZERO }
-            }
-        }
+        let holder = self.holder.lock();
+        let now = self.clock.now();
+        let is_valid = !self.has_ended() && holder.is_valid(now);
+        if is_valid { holder.valid_until().since(now) } else { Duration::ZERO }
     }
 
     /// A lower bound of the server's expiry. The server may have a later one by now.

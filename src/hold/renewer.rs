@@ -8,6 +8,7 @@
 //! 3. The renewer keeps neither a manager nor a lease alive.
 
 use std::collections::{BTreeSet, HashMap};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use mongo_lease_core::commands::{FindHolders, FindLeases, RenewHolders, RenewMany, Renewed};
@@ -15,8 +16,7 @@ use mongo_lease_core::rules::{HoldAction, HoldEvent, Instant, Lane};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::renewal_batch::{Batch, Due, batches};
-use super::renewal_results::{after_look, after_look_at_holders, failed, renewed};
+use super::renewals::{Batch, Due, after_look, after_look_at_holders, batches, failed, renewed};
 use crate::error::Error;
 use crate::hints::NameHint;
 use crate::hold::{Grant, Holding};
@@ -45,8 +45,8 @@ struct Shared {
 #[derive(Default)]
 struct Agenda {
     next_number: u64,
-    holdings: HashMap<u64, Scheduled>,
-    times: BTreeSet<(Instant, u64)>,
+    holdings: HashMap<Number, Scheduled>,
+    times: BTreeSet<(Instant, Number)>,
     /// When the task looks at the agenda again by itself. `None` before its first look.
     wakes_at: Option<Instant>,
 }
@@ -65,8 +65,8 @@ impl Renewer {
     pub(crate) fn start(
         runner: &Runner,
         held_up: &NameHint,
-        events: Events,
-        closing: CancellationToken,
+        events: &Events,
+        closing: &CancellationToken,
         stop: CancellationToken,
     ) -> Renewer {
         let shared = Arc::new(Shared {
@@ -76,7 +76,7 @@ impl Renewer {
             sooner: Notify::new(),
         });
         runner.spawn_service(Arc::clone(&shared).work(stop));
-        Renewer { shared, events, closing }
+        Renewer { shared, events: events.clone(), closing: closing.clone() }
     }
 
     /// Makes a holding of a grant, and keeps it renewed.
@@ -101,7 +101,7 @@ impl Renewer {
     fn insert(&self, holding: Arc<Holding>) -> Number {
         let at = holding.wake_at();
         let mut agenda = self.shared.agenda.lock();
-        let number = agenda.next_number;
+        let number = Number(agenda.next_number);
         agenda.next_number += 1;
         // A release does not move `wakes_at`, so a manager that acquires and releases does not wake the task each time.
         let is_sooner = agenda.wakes_at.is_some_and(|wakes_at| at < wakes_at);
@@ -112,36 +112,35 @@ impl Renewer {
         if is_sooner {
             self.shared.sooner.notify_one();
         }
-        Number(number)
+        number
     }
 
     /// Removes a holding. Returns false if it was already removed.
     pub(crate) fn remove(&self, number: Number) -> bool {
-        self.shared.agenda.lock().remove(number.0).is_some()
+        self.shared.agenda.lock().remove(number).is_some()
     }
 
     pub(crate) fn holdings(&self) -> Vec<(Number, Arc<Holding>)> {
         let agenda = self.shared.agenda.lock();
-        let each =
-            |(&number, place): (&u64, &Scheduled)| (Number(number), Arc::clone(&place.holding));
+        let each = |(&number, place): (&Number, &Scheduled)| (number, Arc::clone(&place.holding));
         agenda.holdings.iter().map(each).collect()
     }
 
     /// Makes the task call the rules again after an event on this holding.
     pub(crate) fn look_again(&self, number: Number) {
-        self.shared.schedule(number.0, Instant::START);
+        self.shared.schedule(number, Instant::START);
     }
 }
 
 impl Agenda {
-    fn remove(&mut self, number: u64) -> Option<Arc<Holding>> {
+    fn remove(&mut self, number: Number) -> Option<Arc<Holding>> {
         let place = self.holdings.remove(&number)?;
         self.times.remove(&(place.at, number));
         telemetry::one_less_held();
         Some(place.holding)
     }
 
-    fn schedule(&mut self, number: u64, at: Instant) {
+    fn schedule(&mut self, number: Number, at: Instant) {
         let Some(place) = self.holdings.get_mut(&number) else {
             return;
         };
@@ -164,8 +163,8 @@ impl Agenda {
         }
         let slack = self.holdings.get(&number).map(|place| place.holding.timing.renew_slack);
         let until = now.after(slack.unwrap_or_default());
-        let ready: Vec<u64> =
-            self.times.range(..=(until, u64::MAX)).map(|&(_, number)| number).collect();
+        let ready = self.times.range(..=(until, Number(u64::MAX)));
+        let ready: Vec<Number> = ready.map(|&(_, number)| number).collect();
         for number in ready {
             let Some(place) = self.holdings.get(&number) else {
                 continue;
@@ -178,9 +177,7 @@ impl Agenda {
                     self.schedule(number, holding.wake_at());
                     due.push(Due { member: (number, holding), alone });
                 }
-                HoldAction::Lost(_) | HoldAction::Nothing => {
-                    self.remove(number);
-                }
+                HoldAction::Lost(_) | HoldAction::Nothing => drop(self.remove(number)),
             }
         }
         due
@@ -188,7 +185,7 @@ impl Agenda {
 }
 
 impl Shared {
-    fn schedule(&self, number: u64, at: Instant) {
+    fn schedule(&self, number: Number, at: Instant) {
         self.agenda.lock().schedule(number, at);
         self.sooner.notify_one();
     }
@@ -197,8 +194,7 @@ impl Shared {
         loop {
             let (due, wake_at) = self.collect(self.runner.clock().now());
             for batch in batches(due, self.runner.clock().now()) {
-                let shared = Arc::clone(&self);
-                self.runner.spawn(shared.renew(batch));
+                self.runner.spawn(Arc::clone(&self).renew(batch));
             }
             tokio::select! {
                 biased;
@@ -233,8 +229,7 @@ impl Shared {
             Err(failure) if failure.is_held_up() => match batch.pieces() {
                 Ok(pieces) => {
                     for piece in pieces {
-                        let shared = Arc::clone(&self);
-                        self.runner.spawn(shared.renew_piece(piece));
+                        self.runner.spawn(Arc::clone(&self).renew_boxed(piece));
                     }
                 }
                 Err(batch) => {
@@ -277,12 +272,9 @@ impl Shared {
         }
     }
 
-    /// [`Shared::renew`] for one piece. Separate and boxed, because a future cannot contain itself.
-    fn renew_piece(
-        self: Arc<Self>,
-        piece: Batch,
-    ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(self.renew(piece))
+    /// [`Shared::renew`], boxed, because a future cannot contain itself.
+    fn renew_boxed(self: Arc<Self>, batch: Batch) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.renew(batch))
     }
 
     /// Finds out which leases of a batch did not match, and who holds them.
@@ -299,13 +291,13 @@ impl Shared {
                 let look = FindHolders { grants: batch.keys() };
                 let seen = retry::run(&self.runner, look, policy).await;
                 seen.map(|seen| {
-                    let told = after_look_at_holders(batch, &seen.reply, renewed_by.sent);
-                    if !told.again.is_empty() {
+                    let (outcomes, again) =
+                        after_look_at_holders(batch, &seen.reply, renewed_by.sent);
+                    if !again.is_empty() {
                         // With fewer leases each time, so this comes to an end.
-                        let again = Arc::clone(self).renew_piece(batch.of(told.again));
-                        self.runner.spawn(again);
+                        self.runner.spawn(Arc::clone(self).renew_boxed(batch.of(again)));
                     }
-                    told.outcomes
+                    outcomes
                 })
             }
         };
@@ -321,13 +313,13 @@ impl Shared {
     }
 
     /// Puts the results of the rules on the agenda. All in one step, so that the task wakes once.
-    fn note(&self, outcomes: Vec<(u64, HoldAction)>) {
+    fn note(&self, outcomes: Vec<(Number, HoldAction)>) {
         let mut agenda = self.agenda.lock();
         for (number, next) in outcomes {
             match next {
                 HoldAction::WakeAt(at) => agenda.schedule(number, at),
                 HoldAction::Renew { .. } | HoldAction::Lost(_) | HoldAction::Nothing => {
-                    agenda.remove(number);
+                    drop(agenda.remove(number));
                 }
             }
         }

@@ -18,7 +18,6 @@ use tokio::sync::Notify;
 use crate::lock::Lock;
 use crate::release::call_state::CallState;
 use crate::token::Token;
-use crate::wait::stream_state::Stream;
 
 /// The waiters of one manager. Cheap to clone.
 #[derive(Clone)]
@@ -42,6 +41,34 @@ struct Table {
     stream: Stream,
     /// When the heartbeat task wakes next.
     next_due_at: Instant,
+}
+
+/// The state of the change stream that reports promotions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    /// No waiter has needed it.
+    Closed,
+    /// It is being opened, and will report events from this oplog time on.
+    Wanted { since: Option<Token> },
+    /// It reports events from `since` on, and in any case events after `opened`.
+    Open { since: Option<Token>, opened: Instant },
+    /// It does not work.
+    Absent,
+}
+
+impl Stream {
+    /// Whether the stream may have missed this waiter's promotion.
+    ///
+    /// Its attempt was sent at `sent`, and joined at oplog time `at`.
+    fn may_have_missed(self, sent: Instant, at: Option<Token>) -> bool {
+        match self {
+            // No waiter relies on an absent stream. After one with an unknown start is opened, every waiter sends an
+            // attempt.
+            Stream::Closed | Stream::Absent | Stream::Wanted { since: None } => false,
+            Stream::Wanted { since } => at < since,
+            Stream::Open { since, opened } => sent < opened && (since.is_none() || at < since),
+        }
+    }
 }
 
 /// The registration of one call.
