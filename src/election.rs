@@ -20,10 +20,8 @@ use crate::release::Released;
 
 /// The default of [`Election::stop_before`] is the ttl divided by this.
 const STOP_SHARE: u32 = 6;
-/// The upper bound of [`Election::stop_before`] is the ttl divided by this.
-///
-/// A renewal is sent after a third of the ttl and may take a while: a leader that stops earlier than half of the ttl
-/// before the end would stop while all is well.
+/// The upper bound of [`Election::stop_before`] is the ttl divided by this. A renewal is sent after a third of the ttl
+/// and may take a while: a leader that stops earlier would stop while all is well.
 const STOP_SHARE_MAX: u32 = 2;
 /// How often an observer queries, by default.
 const LOOK_EVERY_DEFAULT: Duration = Duration::from_secs(1);
@@ -32,18 +30,14 @@ const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
 
 /// An election: of all participants under one name, one is the leader.
 ///
-/// The leader holds a [`Lease`], and the guarantees of a lease hold here: while it is valid, there is no other leader,
-/// provided that the clocks of the replica set's members are within the manager's maximum clock skew of each other. A
-/// leader whose process is stopped for longer than its ttl does not notice the end of its lease. Therefore let its
-/// writes check the lease's token, or guard its transactions.
+/// The leader holds a [`Lease`]: while that is valid, there is no other leader, under the assumptions of every lease. A
+/// leader whose process is stopped for longer than its ttl does not notice the end of its lease. So let its writes
+/// check the lease's token, or guard its transactions.
 ///
 /// A leader that cannot renew its lease is told to stop [some time](Election::stop_before) before the lease ends, so
-/// that it can finish in good order while it is still the leader.
-///
-/// An election is cheap to clone and starts no tasks: everything happens within the futures that it returns.
-///
-/// # Fairness
-/// As for [`Acquire`](crate::Acquire). A former leader may be elected again.
+/// that it can finish while it is still the leader. Waiting is fair as for [`Acquire`](crate::Acquire), and a former
+/// leader may be elected again. An election is cheap to clone and starts no tasks: everything happens within the
+/// futures that it returns.
 ///
 /// # Examples
 /// ```no_run
@@ -79,8 +73,7 @@ pub struct Election {
 
 /// The leadership of one term, with the leader's lease.
 ///
-/// Dropping it releases the leadership in the background; [`resign`](Leadership::resign) does so and reports the
-/// outcome.
+/// Dropping it releases the leadership in the background; [`resign`](Leadership::resign) also reports the outcome.
 #[must_use = "a leadership that is dropped is given back at once"]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
@@ -125,9 +118,8 @@ impl Election {
         }
     }
 
-    /// How long the leader's lease lasts without a renewal. From 100 ms to 366 days. Defaults to the manager's.
-    ///
-    /// After a leader's crash there is no leader for this time.
+    /// How long the leader's lease lasts without a renewal, and how long there is no leader after a leader's crash. From
+    /// 100 ms to 366 days. Defaults to the manager's.
     pub fn ttl(mut self, ttl: Duration) -> Election {
         self.campaign = self.campaign.ttl(ttl);
         self
@@ -146,10 +138,8 @@ impl Election {
         self
     }
 
-    /// How long before the end of its lease a leader is told to stop. Defaults to a sixth of the ttl.
-    ///
-    /// It is also the time that a leader may take to step down when it is asked to. After this time its work is
-    /// dropped. At most half of the ttl: a longer time counts as that half.
+    /// How long before the end of its lease a leader is told to stop, and how long its work may go on after it was asked
+    /// to step down. Defaults to a sixth of the ttl. A time above half of the ttl counts as that half.
     pub fn stop_before(mut self, time: Duration) -> Election {
         self.stop_before = Some(time);
         self
@@ -161,25 +151,21 @@ impl Election {
         self
     }
 
-    /// Takes part for one term: waits to be elected, runs `work` as the leader, and releases the leadership.
-    ///
-    /// It waits without a time limit.
+    /// Takes part for one term: waits to be elected, without a time limit, runs `work` as the leader, and releases the
+    /// leadership.
     ///
     /// The [`Leadership`] tells the work to stop: when the leader is asked to [step down](Election::step_down), when
     /// the election is [stopped](Election::stop), and when the lease could not be renewed. The work is dropped if it
     /// has not ended [some time](Election::stop_before) later, or when the lease is lost: always before another leader
     /// can be elected. Dropping stops the work at its next `await`; tasks that it has started elsewhere go on. The
-    /// future is `Send` when the work's is.
-    ///
-    /// To lead again after a loss, call `run` again, as in the example.
+    /// future is `Send` when the work's is. To lead again after a loss, call `run` again.
     ///
     /// # Errors
     /// - [`Error::Lost`] when the work was dropped. The reason is [`LostReason::Released`] when the leader was asked to
     ///   step down and did not in time, or the manager was shut down, and the reason of the loss otherwise.
     /// - [`Error::Stopped`] when the election was [stopped](Election::stop) before this term was won.
-    /// - [`Error::ShutDown`] once the manager has been shut down. This is the normal end in a process that shuts the
-    ///   manager down without stopping the election first.
-    /// - Otherwise the errors of [`Acquire`](crate::Acquire), but without a time limit: it waits even while the
+    /// - [`Error::ShutDown`] once the manager has been shut down.
+    /// - Otherwise the errors of [`Acquire`](crate::Acquire), except [`Error::WaitTimeout`]: it waits even while the
     ///   database cannot be reached.
     ///
     /// # Cancel safety
@@ -248,11 +234,8 @@ impl Election {
     ///
     /// A leader that was elected here is told to stop, with [`Stop::Asked`]. A [`campaign`](Election::campaign) or a
     /// [`run`](Election::run) that has not won ends at once with [`Error::Stopped`], and so does every later one. The
-    /// follower's queue entry is removed in the background; [`LeaseManager::shutdown`](crate::LeaseManager::shutdown)
-    /// waits for that.
-    ///
-    /// It affects all clones of this election, and no other election of the same name. It can be called from any
-    /// thread, at any time, and more than once.
+    /// follower's queue entry is removed in the background, for which [`LeaseManager::shutdown`] waits. It affects all
+    /// clones of this election, and no other one. It can be called at any time, and more than once.
     ///
     /// # Examples
     /// ```no_run
@@ -276,10 +259,9 @@ impl Election {
         self.stopped.cancel();
     }
 
-    /// Asks the leader to give up its term, if it won it here or through a clone.
+    /// Asks the leader to give up its term, if it won it here or through a clone. It may be elected again.
     ///
-    /// The leader may be elected again. Before the election is won there is no term, and nothing happens: a process
-    /// that is about to end calls [`stop`](Election::stop). A leader in another process is not asked.
+    /// Before the election is won, nothing happens: a process that is about to end calls [`stop`](Election::stop).
     pub fn step_down(&self) {
         self.newest.lock().cancel();
     }
@@ -295,12 +277,10 @@ impl Election {
         self.leases.get(&self.name).await
     }
 
-    /// The current leader, now and at every change; `None` when there is no leader. Observing takes no part in the
-    /// election.
+    /// The current leader, now and at every change; `None` when there is no leader. Takes no part in the election.
     ///
     /// It queries the lease [every second](Election::look_every), by default. A shorter leadership may be missed, and a
-    /// reported one may be over. Each query that the database does not answer gives an error, and the next query
-    /// follows. The stream ends when the manager is shut down.
+    /// reported one may be over.
     ///
     /// # Errors
     /// The stream gives the errors of [`LeaseManager::get`] and continues after them, except [`Error::ShutDown`] and
@@ -355,10 +335,8 @@ impl Leadership {
         self.stopping.is_cancelled() || self.lease.remaining() <= self.stop_before()
     }
 
-    /// Waits until the leader has to stop, and returns why.
-    ///
-    /// The leader has to stop when it is asked to, or when the remaining time of its lease is not more than
-    /// [`Election::stop_before`].
+    /// Waits until the leader has to stop, and returns why: it is asked to, or the remaining time of its lease is not
+    /// more than [`Election::stop_before`].
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -373,21 +351,18 @@ impl Leadership {
         stop
     }
 
-    /// A token for the work, which is cancelled when the leader has to stop.
+    /// A token for the work, which is cancelled when the leader has to stop, and when the leadership is dropped.
     ///
     /// It is cancelled in time only while a task awaits [`run`](Leadership::run) or
-    /// [`until_stop`](Leadership::until_stop), which is always so in [`Election::run`]. Dropping the leadership cancels
-    /// the token too.
+    /// [`until_stop`](Leadership::until_stop), which is always so in [`Election::run`].
     #[must_use]
     pub fn stop_token(&self) -> CancellationToken {
         // A child token: its owner may cancel it, and this must not stop the leader.
         self.stopping.child_token()
     }
 
-    /// Runs `work`, and tells it when it has to stop.
-    ///
-    /// The work is dropped if it has not ended [some time](Election::stop_before) after it was told, or when the lease
-    /// is lost.
+    /// Runs `work`, and tells it when it has to stop. Drops it if it has not ended [some time](Election::stop_before)
+    /// after that, or when the lease is lost.
     ///
     /// # Errors
     /// [`Error::Lost`] when the work was dropped. The reason is [`LostReason::Released`] when the leader was asked to

@@ -20,22 +20,21 @@ use crate::hold::renewer::Number;
 use crate::hold::unmatched::{Unmatched, why_share_unmatched, why_unmatched};
 use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
-use crate::telemetry::{Completed, Operation};
+use crate::telemetry::Operation;
 use crate::token::Token;
 
 /// A lease that was granted to this process.
 ///
 /// While [`is_valid`](Lease::is_valid) is true, nobody else holds the lease, provided that the clocks of the replica
-/// set's members differ by at most the manager's maximum clock skew (1 s by default). A
-/// [shared](Lease::is_shared) lease is held beside others, but by no more than its limit allows. Where that is not
-/// enough, let the guarded resource check the [`token`](Lease::token), or do the work in a transaction with
-/// [`guard`](Lease::guard): these need no clock.
+/// set's members differ by at most the manager's maximum clock skew (1 s by default). A [shared](Lease::is_shared)
+/// lease is held beside others, but by no more than its limit allows. Where that is not enough, let the guarded
+/// resource check the [`token`](Lease::token), or do the work in a transaction with [`guard`](Lease::guard): these need
+/// no clock.
 ///
 /// The lease renews itself after a third of its ttl unless you turn that off. A loss is final for this `Lease`:
 /// [`lost`](Lease::lost) and [`cancellation_token`](Lease::cancellation_token) report it before anybody else can hold
-/// the lease. A timer does this; it waits for no reply.
-///
-/// Dropping the `Lease` releases it in the background. [`release`](Lease::release) does so too, and returns the result.
+/// the lease, by a timer that waits for no reply. Dropping the `Lease` releases it in the background;
+/// [`release`](Lease::release) also returns the result.
 #[must_use = "a lease that is dropped is given back at once"]
 #[clippy::has_significant_drop]
 pub struct Lease {
@@ -46,9 +45,8 @@ pub struct Lease {
     is_settled: bool,
 }
 
-/// The data with which another request or process can resume a detached lease, once.
-///
-/// Anybody with this key can renew and release the lease. It can be serialized; in JSON the token is a string.
+/// The data with which another request or process can resume a detached lease, once. Anybody with this key can renew
+/// and release the lease. In JSON the token is a string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseKey {
@@ -112,10 +110,8 @@ impl Lease {
         !self.holding.permits.is_exclusive()
     }
 
-    /// The fencing token. It is greater than that of every earlier grant of this name.
-    ///
-    /// If the lease [is shared](Lease::is_shared): than that of every earlier grant beside which it could not be held.
-    /// The tokens of those who hold a name together are in no order.
+    /// The fencing token. It is greater than that of every earlier grant of this name beside which it could not be held:
+    /// of an exclusive lease, of every earlier grant. The tokens of those who hold a name together are in no order.
     ///
     /// # Errors
     /// [`Error::Lost`] if the lease is no longer valid.
@@ -134,9 +130,8 @@ impl Lease {
         self.holding.token
     }
 
-    /// A lower bound of the lease's expiry on the server, by the server's clock.
-    ///
-    /// The expiry on the server may be later: the reply to a renewal does not contain it.
+    /// A lower bound of the lease's expiry on the server, by the server's clock. The reply to a renewal does not contain
+    /// the expiry.
     #[must_use]
     pub fn expires_at(&self) -> DateTime<Utc> {
         self.holding.expires_at()
@@ -145,7 +140,7 @@ impl Lease {
     /// Whether the lease is held. Once this is no longer certain, it is false, and stays false.
     ///
     /// It reads the clock, which also runs while the process or the machine is suspended, and waits for nothing. The
-    /// answer is about the moment of the call: the process may be suspended right after it.
+    /// process may be suspended right after the call.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.holding.is_valid()
@@ -165,10 +160,8 @@ impl Lease {
         self.holding.check()
     }
 
-    /// Waits until the lease is lost, and returns the reason.
-    ///
-    /// It returns when the validity ends at the latest, before anybody else can hold the lease. It does not wait for a
-    /// reply of the database.
+    /// Waits until the lease is lost, and returns the reason: when the validity ends at the latest, before anybody else
+    /// can hold the lease, whether the database replies or not.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -191,9 +184,8 @@ impl Lease {
 
     /// Runs `work`, and drops it if the lease is lost.
     ///
-    /// The work is polled all the time, also during a renewal. Dropping it stops it at its next `await`. Tasks that it
-    /// has started go on, and commands that it has sent may still arrive: only the token or a guarded transaction
-    /// protects against those.
+    /// Dropping the work stops it at its next `await`. Tasks that it has started go on, and commands that it has sent may
+    /// still arrive: only the token or a guarded transaction protects against those.
     ///
     /// # Errors
     /// [`Error::Lost`] if the lease was lost before the work had ended.
@@ -217,14 +209,14 @@ impl Lease {
     ///
     /// # Errors
     /// [`Error::Lost`] if the lease is no longer held; [`Error::Damaged`] if its expiry in the document is no longer a
-    /// date; [`Error::Unknown`] or [`Error::MongoDb`] if the database did not confirm the renewal. After any but the
-    /// first, the lease stays valid for as long as it was.
+    /// date; [`Error::Unknown`] or [`Error::MongoDb`] if the database did not confirm the renewal. After any but
+    /// `Lost`, the lease stays valid for as long as it was.
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may or may not have renewed the lease. The validity does not change.
     pub async fn renew(&self) -> Result<()> {
         let span = self.engine.span(Operation::Renew, self.name(), Some(self.holding.token));
-        span.around(self.renew_now(), |()| Completed::Renewed).await
+        span.around(self.renew_now(), |()| ("renewed", None)).await
     }
 
     async fn renew_now(&self) -> Result<()> {
@@ -256,18 +248,13 @@ impl Lease {
         self.holding.check()
     }
 
-    /// Makes the caller's transaction depend on the lease.
-    ///
-    /// The transaction commits only if the lease has been held without a break since it was granted. This needs no
-    /// clock: a former holder that does not know of its loss cannot commit.
+    /// Makes the caller's transaction commit only if the lease has been held without a break since it was granted. This
+    /// needs no clock: a former holder that does not know of its loss cannot commit.
     ///
     /// It writes to the lease document within the transaction, so a take-over and the transaction exclude each other.
-    /// Call it *first* in the transaction, and end the transaction within a third of the ttl: renewals of this lease
-    /// wait for the transaction. Renewals of other leases do not.
-    ///
-    /// The session must belong to the client whose database the manager was built with, and must have a transaction in
-    /// progress. The call waits for the database's answer as long as the client does; a loss in the meantime is
-    /// reported with the answer.
+    /// Call it *first* in the transaction, and end the transaction within a third of the ttl: renewals of this lease,
+    /// and of no other, wait for it. The session must belong to the client of the manager's database, and must have a
+    /// transaction in progress. The call waits for the answer as long as the client does, and then reports a loss.
     ///
     /// # Errors
     /// - [`Error::Lost`] if the lease is no longer held; [`Error::Damaged`] if its expiry in the document is no longer
@@ -277,14 +264,13 @@ impl Lease {
     ///   `TransientTransactionError`. Then repeat the whole transaction, as `start_transaction().and_run(…)` does;
     ///   there, `?` turns this crate's error into the driver's.
     /// - [`Error::Unsupported`], before anything is sent: with leases in memory; and for a lease that others may
-    ///   [hold too](Lease::is_shared), because it has one document for all its holders, whose transactions would
-    ///   conflict, and whose renewals would wait for each of them.
+    ///   [hold too](Lease::is_shared), whose holders' transactions would conflict in the one document.
     ///
     /// # Cancel safety
-    /// Avoid dropping the future. As with every command in a transaction, the server may or may not have carried it
-    /// out, and the transaction should be aborted. If it was the first command of the transaction, the driver does not
-    /// know that the server has begun one, and its abort sends nothing. Until the server ends that transaction (after
-    /// 60 s by default), this lease cannot be renewed, and may be lost.
+    /// Avoid dropping the future: the server may or may not have carried the command out, and the transaction should be
+    /// aborted. If it was the first command of the transaction, the driver does not know that the server has begun one,
+    /// and its abort sends nothing. Until the server ends that transaction (after 60 s by default), this lease cannot be
+    /// renewed, and may be lost.
     ///
     /// # Examples
     /// ```no_run
@@ -331,12 +317,8 @@ impl Lease {
 
     /// Returns an error where others may hold the lease too.
     fn check_exclusive(&self, method: &str, reason: &str) -> Result<()> {
-        match self.is_shared() {
-            false => Ok(()),
-            true => Err(Error::unsupported(format!(
-                "`{method}` works for exclusive leases only: {reason}"
-            ))),
-        }
+        let missing = || format!("`{method}` works for exclusive leases only: {reason}");
+        if self.is_shared() { Err(Error::unsupported(missing())) } else { Ok(()) }
     }
 
     /// Finds out why the server did not match our grant. If the grant exists, the error is `although_present`.
@@ -358,14 +340,11 @@ impl Lease {
 
     /// Releases the lease, if its document still names this holder.
     ///
-    /// The release hands the lease off to the first live waiter, or deletes the document if the queue is empty. It
-    /// takes one round trip if the first command fits what is in the document. Otherwise it takes two, or three if the
-    /// lease was granted from a queue whose waiters have all died.
-    ///
-    /// If the lease is free by now or has another holder, the result is [`Released::NotHeld`], and nothing changes. If
-    /// the database does not confirm the release in time (the manager's
-    /// [`release_deadline`](crate::LeaseManagerBuilder::release_deadline), 10 s by default), the release is retried in
-    /// the background until the lease expires.
+    /// It hands the lease off to the first live waiter, or deletes the document if the queue is empty: in one round trip
+    /// in most cases, in two or three where the document is not as it is likely to be. If the lease is free by now or
+    /// has another holder, the result is [`Released::NotHeld`], and nothing changes. If the database does not confirm
+    /// the release in time (the manager's [`release_deadline`](crate::LeaseManagerBuilder::release_deadline), 10 s by
+    /// default), it is retried in the background until the lease expires.
     ///
     /// # Errors
     /// [`Error::Unknown`] or [`Error::MongoDb`] if the release was not confirmed; [`Error::Damaged`] if the document is
@@ -376,9 +355,9 @@ impl Lease {
     pub async fn release(self) -> Result<Released> {
         let span = self.engine.span(Operation::Release, self.name(), Some(self.holding.token));
         let ended = |released: &Released| match released {
-            Released::Released => Completed::Released,
-            Released::NotHeld => Completed::NotHeld,
-            Released::Unknown => Completed::Unknown,
+            Released::Released => ("released", None),
+            Released::NotHeld => ("not_held", None),
+            Released::Unknown => ("unknown", None),
         };
         span.around(self.release_now(), ended).await
     }
@@ -405,10 +384,8 @@ impl Lease {
         Ok(released)
     }
 
-    /// Detaches the lease from this handle without releasing it.
-    ///
-    /// It renews the lease once more, so that the lease stays held for its whole ttl from now on, until
-    /// [`resume`](crate::LeaseManager::resume) takes it up in this or another process.
+    /// Detaches the lease from this handle without releasing it: renews it once more, so that it stays held for its whole
+    /// ttl from now on, or until [`resume`](crate::LeaseManager::resume) takes it up in this or another process.
     ///
     /// # Errors
     /// As [`renew`](Lease::renew); and [`Error::Unsupported`] for a lease that others may
@@ -452,11 +429,8 @@ impl Drop for Lease {
 
 impl fmt::Debug for Lease {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Lease")
-            .field("name", &self.holding.key.name())
-            .field("token", &self.holding.token)
-            .field("remaining", &self.remaining())
-            .finish_non_exhaustive()
+        let mut shown = formatter.debug_struct("Lease");
+        shown.field("name", &self.name()).field("token", &self.holding.token);
+        shown.field("remaining", &self.remaining()).finish_non_exhaustive()
     }
 }

@@ -24,11 +24,11 @@ pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>
     engine.check_open()?;
     let look = GetLease { name: name.to_owned() };
     let seen = retry::run(&engine.runner, look, engine.policy()).await?.reply;
-    let info = seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held);
-    Ok(info.map(|mut info| {
+    let mut info = seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held);
+    if let Some(info) = &mut info {
         info.recognize(&engine.id, engine.process());
-        info
-    }))
+    }
+    Ok(info)
 }
 
 /// A listing of leases. Narrow it down, then turn it into a stream.
@@ -74,9 +74,8 @@ impl List {
         self
     }
 
-    /// The regular expression of a pattern of [`List::glob`], for queries and change streams of your own.
-    ///
-    /// Give it to `$regex` with `$options: "s"`, because a name may contain a line break.
+    /// The regular expression of a pattern of [`List::glob`], for queries and change streams of your own. Give it to
+    /// `$regex` with `$options: "s"`, because a name may contain a line break.
     ///
     /// # Examples
     /// ```
@@ -89,9 +88,8 @@ impl List {
         glob_regex(pattern)
     }
 
-    /// Lists only leases of this owner, in its displayed form: `label@host:pid`.
-    ///
-    /// A lease in [shared use](LeaseInfo::shared) is listed if this owner is among its holders.
+    /// Lists only leases of this owner, in its displayed form: `label@host:pid`. A lease in
+    /// [shared use](LeaseInfo::shared) is listed if this owner is among its holders.
     pub fn held_by(mut self, owner: impl Into<String>) -> List {
         self.owner = Some(owner.into());
         self
@@ -118,10 +116,9 @@ impl List {
         if let Some(pattern) = self.pattern.text()
             && (pattern.len() > PATTERN_BYTES_MAX || pattern.contains('\0'))
         {
-            return Err(Error::invalid_option(
-                "pattern",
-                format!("must have at most {PATTERN_BYTES_MAX} bytes and no NUL character"),
-            ));
+            let reason =
+                format!("must have at most {PATTERN_BYTES_MAX} bytes and no NUL character");
+            return Err(Error::invalid_option("pattern", reason));
         }
         let (with_free, owner) = (self.with_free, self.owner.clone());
         let pages = stream::try_unfold(Some(None), move |after: Option<Option<String>>| {

@@ -24,9 +24,7 @@ use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::telemetry::Event;
 
-/// Grants leases. Cheap to clone; clones share everything.
-///
-/// One manager for each collection and process is enough.
+/// Grants leases. Cheap to clone; clones share everything. One for each collection and process is enough.
 ///
 /// # Examples
 /// ```no_run
@@ -79,8 +77,7 @@ impl LeaseManager {
     /// Tries once to acquire a lease, without waiting. A held lease is not an error.
     ///
     /// Takes one round trip; two if the document has an expired queue, and on a standalone server. While the database
-    /// does not answer, the call retries for the time of two attempts: 10 s by default. [`Acquire::try_once`] is the
-    /// same with options.
+    /// does not answer, it retries for the time of two attempts: 10 s by default. [`Acquire::try_once`] has options.
     ///
     /// # Errors
     /// As [`Acquire`], except [`Error::Busy`] and [`Error::WaitTimeout`].
@@ -91,13 +88,13 @@ impl LeaseManager {
         self.acquire(name).try_once().await
     }
 
-    /// Acquires a lease, runs `work` with it, and releases it.
+    /// Acquires a lease, runs `work` with it, and releases it. [`Acquire::run`] is the same with options.
     ///
     /// The work is dropped if the lease is lost. The future is `Send` if the work's is.
     ///
     /// # Errors
     /// As [`Acquire`]; and [`Error::Lost`] if the lease was lost before the work had ended. An unconfirmed release is
-    /// not an error: the work is done, and the release is retried in the background.
+    /// not an error: it is retried in the background.
     ///
     /// # Cancel safety
     /// Dropping the future drops the work, and releases the lease.
@@ -117,15 +114,13 @@ impl LeaseManager {
         self.acquire(name).run(work).await
     }
 
-    /// Resumes a [detached](Lease::detach) lease, if it is still held.
+    /// Resumes a [detached](Lease::detach) lease, if it is still held: renews it, and holds it from now on.
     ///
-    /// It renews the lease, and holds it from now on. A key works once: if two calls use the same key, one of them gets
-    /// the lease.
+    /// A key works once: if two calls use the same key, one of them gets the lease.
     ///
     /// # Errors
     /// [`Error::Lost`] if the lease has expired, has another holder, or was already resumed ([`LostReason::Resumed`]);
-    /// [`Error::MongoDb`] or [`Error::Unknown`] if the database did not answer. After `Unknown` the key may be used up,
-    /// as after a dropped future.
+    /// [`Error::MongoDb`] or [`Error::Unknown`] if the database did not answer. After `Unknown` the key may be used up.
     ///
     /// # Cancel safety
     /// Dropping the future may use up the key: then no process holds the lease, and its name stays reserved until the
@@ -163,7 +158,7 @@ impl LeaseManager {
         let grant = Grant {
             key: grant_key,
             token: key.token(),
-            timing: self.engine.shared_timing(self.engine.timing_for(ttl)?),
+            timing: self.engine.timing_for(ttl)?,
             hold_options: HoldOptions { renews: true, max_hold: None },
             hold_at_least: None,
             sent,
@@ -182,12 +177,11 @@ impl LeaseManager {
         }
     }
 
-    /// Renews a [detached](Lease::detach) lease, if it is still held, and leaves it detached.
+    /// Renews a [detached](Lease::detach) lease, if it is still held, and leaves it detached. Returns the new expiry, by
+    /// the server's clock.
     ///
-    /// Returns the new expiry, by the server's clock.
-    ///
-    /// The key stays valid, also for a [`resume`](LeaseManager::resume): so a failed call can be repeated. The lease
-    /// lasts for its ttl from now on; with `ttl`, which is then its ttl, for that. The expiry never becomes earlier.
+    /// The key stays valid, so a failed call can be repeated. The lease lasts for its ttl from now on; with `ttl`, which
+    /// is then its ttl, for that. The expiry never becomes earlier.
     ///
     /// # Errors
     /// [`Error::Lost`] if the lease has expired, has another holder, or was resumed; [`Error::Damaged`];
@@ -230,9 +224,7 @@ impl LeaseManager {
         })
     }
 
-    /// Releases a lease by its name and value, in any process.
-    ///
-    /// For callers that keep the value themselves. If name and value do not match, nothing changes.
+    /// Releases a lease by its name and value, in any process. If they do not match, nothing changes.
     ///
     /// # Errors
     /// [`Error::InvalidName`] and [`Error::InvalidOption`] before anything is sent; [`Error::Damaged`] if the document
@@ -252,9 +244,8 @@ impl LeaseManager {
 
     /// Releases a [detached](Lease::detach) lease, in any process.
     ///
-    /// Unlike [`release`](LeaseManager::release), it leaves a lease alone that was
-    /// [resumed](LeaseManager::resume) with this key: it has another key since, and the result is
-    /// [`Released::NotHeld`].
+    /// Unlike [`release`](LeaseManager::release), it leaves a lease alone that was [resumed](LeaseManager::resume) with
+    /// this key: the result is [`Released::NotHeld`].
     ///
     /// # Errors
     /// [`Error::Damaged`] if the document is damaged: then nothing was written; [`Error::MongoDb`] or
@@ -297,15 +288,14 @@ impl LeaseManager {
 
     /// Releases a lease in place of its holder, if it still has this value. For operators.
     ///
-    /// The holder learns of it by its next renewal at the latest. Its work is certain to stop only where the resource
-    /// checks tokens.
-    ///
-    /// It also frees a name that [`hold_at_least`](Acquire::hold_at_least) reserves after a release: the value then
-    /// begins with `released:`.
-    ///
     /// Read the value with [`get`](LeaseManager::get). If the lease gets another holder between that and the release,
     /// nothing changes. Of a lease in [shared use](LeaseInfo::shared), the value of one of its
-    /// [holders](LeaseInfo::holders) ends the permits of that one.
+    /// [holders](LeaseInfo::holders) ends the permits of that one. A name that
+    /// [`hold_at_least`](Acquire::hold_at_least) reserves after a release is freed too: its value begins with
+    /// `released:`.
+    ///
+    /// The holder learns of it by its next renewal at the latest. Its work is certain to stop only where the resource
+    /// checks tokens.
     ///
     /// # Errors
     /// As [`release`](LeaseManager::release).
@@ -329,9 +319,8 @@ impl LeaseManager {
         self.release_any(name.into(), expected_value).await
     }
 
-    /// Reads the state of a lease; `None` if it is not held.
-    ///
-    /// Of a lease in [shared use](LeaseInfo::shared), it reads the [holders](LeaseInfo::holders) too.
+    /// Reads the state of a lease; `None` if it is not held. Of a lease in [shared use](LeaseInfo::shared), it reads the
+    /// [holders](LeaseInfo::holders) too.
     ///
     /// # Errors
     /// [`Error::InvalidName`] before anything is sent; [`Error::MongoDb`] or [`Error::Unknown`] if the database did not
@@ -371,18 +360,14 @@ impl LeaseManager {
         Ok(self.engine.clock().now().since(started))
     }
 
-    /// Shuts the manager down and releases its leases.
+    /// Shuts the manager down, with all its clones, and releases its leases. The client stays open.
     ///
     /// It accepts no more calls, tells the holders of its leases that these are released, releases them, and waits for
-    /// its tasks. All of this ends within the manager's
-    /// [`shutdown_deadline`](crate::LeaseManagerBuilder::shutdown_deadline) (10 s by default), also if the database
-    /// does not answer.
-    ///
-    /// It shuts down all clones. The client and its connections stay open.
+    /// its tasks: within the manager's [`shutdown_deadline`](crate::LeaseManagerBuilder::shutdown_deadline) (10 s by
+    /// default), also if the database does not answer.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the manager stays closed, and commands in progress go on. A second call continues from
-    /// there.
+    /// If the future is dropped, the manager stays closed, and commands in progress go on. A second call continues.
     pub async fn shutdown(&self) -> ShutdownReport {
         self.engine.shut_down().await
     }
@@ -391,10 +376,9 @@ impl LeaseManager {
 /// Prints nothing of the client: its options contain the password.
 impl fmt::Debug for LeaseManager {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("LeaseManager")
-            .field("database", &self.engine.runner.database_name())
-            .field("collection", &self.engine.options.collection)
-            .finish_non_exhaustive()
+        let runner = &self.engine.runner;
+        let mut shown = formatter.debug_struct("LeaseManager");
+        shown.field("database", &runner.database_name()).field("collection", &runner.collection());
+        shown.finish_non_exhaustive()
     }
 }

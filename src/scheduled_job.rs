@@ -12,8 +12,8 @@ use crate::manager::LeaseManager;
 
 /// A job that every machine's scheduler starts, and that only one machine runs.
 ///
-/// The first machine to start it runs it. On every other machine the call returns at once with "skipped". There is no
-/// scheduler in this crate: call [`run`](ScheduledJob::run) from yours.
+/// The first machine to start it runs it. On every other machine the call returns at once with [`Run::Skipped`]. There
+/// is no scheduler in this crate: call [`run`](ScheduledJob::run) from yours.
 ///
 /// # Guarantees
 /// - The job runs at most once at a time, under the same assumptions as every [`Lease`].
@@ -23,9 +23,8 @@ use crate::manager::LeaseManager;
 /// - [`at_most`](ScheduledJob::at_most) ends a job that hangs.
 ///
 /// It does not guarantee that the job runs to its end. If a machine crashes during the job, the name becomes free after
-/// the lease's ttl, however long `at_least` is, and the job waits for its next start in the schedule. If another
-/// machine's scheduler fires later than that, the job runs again. So make sure that the job can be run twice, or fence
-/// its writes.
+/// the lease's ttl, however long `at_least` is. If another machine's scheduler fires later than that, the job runs
+/// again. So make sure that the job can be run twice, or fence its writes.
 ///
 /// # Examples
 /// ```no_run
@@ -84,10 +83,7 @@ impl<T> Run<T> {
     /// The job's result, if it ran here.
     #[must_use]
     pub fn done(self) -> Option<T> {
-        match self {
-            Run::Done(output) => Some(output),
-            Run::Skipped(_) => None,
-        }
+        if let Run::Done(output) = self { Some(output) } else { None }
     }
 }
 
@@ -97,11 +93,9 @@ impl ScheduledJob {
         ScheduledJob { acquire: leases.acquire(name), at_most: None, at_least: None }
     }
 
-    /// How long the name stays taken at least, counted from the start.
-    ///
-    /// This holds also if the job ends earlier or fails. At most 366 days, and not longer than
-    /// [`at_most`](ScheduledJob::at_most). Defaults to none: then a machine whose clock is late by more than the job
-    /// takes runs it a second time.
+    /// How long the name stays taken at least, counted from the start, also if the job ends earlier or fails. At most
+    /// 366 days, and not longer than [`at_most`](ScheduledJob::at_most). Defaults to none: then a machine whose clock
+    /// is late by more than the job takes runs it a second time.
     pub fn at_least(mut self, shortest: Duration) -> ScheduledJob {
         self.at_least = Some(shortest);
         self.acquire = self.acquire.hold_at_least(shortest);
@@ -137,8 +131,8 @@ impl ScheduledJob {
 
     /// Runs the job, unless it runs elsewhere or has just run there.
     ///
-    /// It sends one attempt, which takes one round trip. While the database does not answer, it retries for the time of
-    /// two attempts (10 s by default). The work is dropped if the lease is lost. The future is `Send` if the work's is.
+    /// While the database does not answer, it retries for the time of two attempts (10 s by default). The work is dropped
+    /// if the lease is lost. The future is `Send` if the work's is.
     ///
     /// # Errors
     /// - [`Error::Lost`] if the lease was lost before the work had ended, or the work took longer than

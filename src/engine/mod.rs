@@ -196,15 +196,11 @@ impl Engine {
         self.indexes_are_there.store(false, Ordering::Release);
     }
 
-    /// The timings for another ttl than the manager's.
-    pub(crate) fn timing_for(&self, ttl: Duration) -> Result<Timing> {
-        Timing::for_ttl(ttl, self.timing.max_clock_skew, self.options.attempt_deadline)
-            .map_err(timing_error)
-    }
-
-    /// The same timings, shared if they are the manager's own.
-    pub(crate) fn shared_timing(&self, timing: Timing) -> Arc<Timing> {
-        if timing == *self.timing { Arc::clone(&self.timing) } else { Arc::new(timing) }
+    /// The timings for this ttl; the manager's own are shared.
+    pub(crate) fn timing_for(&self, ttl: Duration) -> Result<Arc<Timing>> {
+        let (skew, attempt_deadline) = (self.timing.max_clock_skew, self.options.attempt_deadline);
+        let timing = Timing::for_ttl(ttl, skew, attempt_deadline).map_err(timing_error)?;
+        Ok(if timing == *self.timing { Arc::clone(&self.timing) } else { Arc::new(timing) })
     }
 
     /// How long a release may take.

@@ -108,7 +108,7 @@ impl Renewer {
         agenda.times.insert((at, number));
         agenda.holdings.insert(number, Scheduled { holding, at });
         drop(agenda);
-        telemetry::one_more_held();
+        telemetry::count_held(1.0);
         if is_sooner {
             self.shared.sooner.notify_one();
         }
@@ -136,7 +136,7 @@ impl Agenda {
     fn remove(&mut self, number: Number) -> Option<Arc<Holding>> {
         let place = self.holdings.remove(&number)?;
         self.times.remove(&(place.at, number));
-        telemetry::one_less_held();
+        telemetry::count_held(-1.0);
         Some(place.holding)
     }
 

@@ -53,12 +53,8 @@ pub enum IndexProblemKind {
 impl IndexProblem {
     /// Whether an existing index is in the way. The server cannot change it into the specified one.
     fn is_in_the_way(&self) -> bool {
-        matches!(
-            self.kind,
-            IndexProblemKind::LookAlike { .. }
-                | IndexProblemKind::SecondIndex { .. }
-                | IndexProblemKind::NameTaken
-        )
+        use IndexProblemKind::{LookAlike, NameTaken, SecondIndex};
+        matches!(self.kind, LookAlike { .. } | SecondIndex { .. } | NameTaken)
     }
 
     /// Whether the index is missing, or not ready yet. Any other problem is one of an existing index.

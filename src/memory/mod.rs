@@ -19,11 +19,9 @@ pub use faults::MemoryFault;
 
 /// Leases in memory instead of a database: a double for tests.
 ///
-/// [`LeaseManager::in_memory`](crate::LeaseManager::in_memory) makes managers on it. These are the same
-/// [`LeaseManager`](crate::LeaseManager), with the same waiting, renewal and losses; only the commands are carried out
-/// here, by the specification that the real commands are tested against. Several managers on one store behave as
-/// several processes on one database: they wait in the same queues, and take over what others lose. Clones of a store
-/// are the same store.
+/// [`LeaseManager::in_memory`](crate::LeaseManager::in_memory) makes managers on it, with the same waiting, renewal and
+/// losses; only the commands are carried out here, by the specification that the real commands are tested against.
+/// Several managers on one store behave as several processes on one database. Clones of a store are the same store.
 ///
 /// # Time
 /// The store and its managers have a clock of their own: tokio's time, and what [`advance`](MemoryStore::advance) adds.
@@ -50,9 +48,8 @@ pub use faults::MemoryFault;
 ///
 /// # What it is not
 /// It has no transactions: [`Lease::guard`](crate::Lease::guard) fails with
-/// [`Error::Unsupported`](crate::Error::Unsupported). Fenced writes go to a collection of yours. It shows nothing of a
-/// server's speed, indexes, privileges, failovers, or of documents that another program writes. For these, test with a
-/// real server.
+/// [`Error::Unsupported`](crate::Error::Unsupported). It shows nothing of a server's speed, indexes, privileges,
+/// failovers, or of documents that another program writes. For these, test with a real server.
 #[derive(Clone)]
 pub struct MemoryStore {
     shared: Arc<Shared>,
@@ -115,31 +112,27 @@ impl MemoryStore {
 
     /// Puts the clock of the store and of its managers forward, and wakes what waits for a time that has come.
     ///
-    /// It is as if the machine had been suspended for so long: no renewal and no heartbeat happens in between. So a
+    /// It is as if the machine had been suspended for so long: no renewal and no heartbeat happens in between, and a
     /// holder whose validity has ended has lost its lease at once. For a time in which the managers do their work, use
-    /// a paused tokio clock and `tokio::time::sleep` or `tokio::time::advance`. In all, the clock goes at most
-    /// two hundred years forward.
+    /// a paused tokio clock and `tokio::time::sleep`. In all, the clock goes at most two hundred years forward.
     pub fn advance(&self, duration: Duration) {
         self.shared.clock.advance(duration);
     }
 
     /// From now on the database does not answer the managers on this client. It answers again when the returned value
-    /// is dropped, and carries out then what they sent meanwhile. On a current-thread runtime it does so in the order
-    /// of sending. Of several hangs, all have to be dropped.
+    /// is dropped, and carries out then what they sent meanwhile, on a current-thread runtime in the order of sending.
+    /// Of several hangs, all have to be dropped.
     ///
-    /// The managers notice as they do with a database that hangs: calls end by their deadlines, and holders lose their
-    /// leases when their time is over. [`expire`](MemoryStore::expire) and [`release`](MemoryStore::release) still
-    /// work.
+    /// Calls end by their deadlines, and holders lose their leases when their time is over.
+    /// [`expire`](MemoryStore::expire) and [`release`](MemoryStore::release) still work.
     pub fn hang(&self) -> MemoryHang {
         self.faults.begin_hang();
         MemoryHang { store: self.clone() }
     }
 
     /// Lets this happen to the next command of this kind, of any manager on this client. Further calls add up. A
-    /// command may carry many calls, and the fault is for all of them.
-    ///
-    /// A manager sends commands of its own accord too: a held lease is renewed after a third of its ttl, and a dropped
-    /// one is released. After a fault that allows it, the manager sends the command again.
+    /// command may carry many calls, and the fault is for all of them. A manager sends commands of its own accord too,
+    /// and sends a command again after a fault that allows it.
     pub fn fail_next(&self, command: MemoryCommand, fault: MemoryFault) {
         self.faults.plan(command, fault);
     }
@@ -165,16 +158,14 @@ impl MemoryStore {
     /// [`hold_at_least`](crate::Acquire::hold_at_least), in any collection.
     ///
     /// It is as if the server's clock had gone wrong: another call is granted the lease at once, while the old holder
-    /// still believes in it. The old holder learns of it by its next renewal. Use it to test what tokens are for. If
-    /// nobody has taken the lease by then, that renewal prolongs it. The first waiter is told, by the change stream.
+    /// still believes in it, until its next renewal. If nobody has taken the lease by then, that renewal prolongs it.
+    /// The first waiter is told, by the change stream. Use it to test what tokens are for.
     pub fn expire(&self, name: &str) -> bool {
         self.in_each_collection(name, |collection| collection.expire(name))
     }
 
     /// Releases a lease in place of its holder, as an operator does, in every collection. Returns false if no lease of
-    /// this name is held, or kept by `hold_at_least`.
-    ///
-    /// The holder learns of it by its next renewal.
+    /// this name is held, or kept by `hold_at_least`. The holder learns of it by its next renewal.
     pub fn release(&self, name: &str) -> bool {
         self.in_each_collection(name, |collection| collection.release(name))
     }

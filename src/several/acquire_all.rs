@@ -3,8 +3,8 @@
 //! A deadlock needs a call that holds one name and waits for another, and a second call that does the reverse. So a
 //! call waits for a name only while it holds none that comes after it, in the order of names.
 //!
-//! A name that is held during a wait is idle, and the calls for it form a convoy. So a call gives up what it holds when
-//! it has to wait; but once only, because under load somebody else has those names when the wait is over.
+//! A name that is held during a wait is idle. So a call gives up what it holds when it has to wait; but once only,
+//! because under load somebody else has those names when the wait is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::IntoFuture;
@@ -27,14 +27,10 @@ const NAMES_MAX: usize = 1_000;
 /// A call for the leases of several names: set its options, then `.await` it.
 ///
 /// It gets all of them, or none. Its leases are exclusive. All names are tried at once. Where some are taken, the call
-/// waits for them one after the other, in the order of the names' bytes, until its waiting time is over. At first it
-/// holds nothing meanwhile: what it was granted is given back in the background, and tried again after the wait. From
-/// the second time on it keeps the leases of the names before the one that it waits for, and gives those of later names
-/// back. So calls for overlapping names, in whatever order they are written, never wait for each other in a
-/// circle, provided that their tasks hold no other lease.
-///
-/// By default it waits for up to 30 seconds in all (the manager's [`wait`](crate::LeaseManagerBuilder::wait)). The
-/// leases renew themselves, also while the call waits for others.
+/// waits for them one after the other, in the order of the names' bytes, by default for up to 30 s in all (the
+/// manager's [`wait`](crate::LeaseManagerBuilder::wait)). At first it holds nothing meanwhile. From the second wait on
+/// it keeps the leases of the names before the one that it waits for, and gives those of later names back. So calls for
+/// overlapping names never wait for each other in a circle, provided that their tasks hold no other lease.
 ///
 /// # Errors
 /// As [`Acquire`], for the first name that fails; and [`Error::InvalidOption`], before anything is sent: for no name,
@@ -42,11 +38,9 @@ const NAMES_MAX: usize = 1_000;
 ///
 /// # Fairness
 /// For the name that it waits for, a call has its place in the queue like any other. It can be overtaken at the names
-/// after that one, and once at those before. It leaves its place if it loses a lease that it holds meanwhile.
-///
-/// Where most names are in use for most of the time, such calls form convoys: each holds names that it does not use
-/// yet, and a call for one of those, above all for one that comes first in the order, waits longer than it would
-/// without them.
+/// after that one, and once at those before. It leaves its place if it loses a lease that it holds meanwhile. Where
+/// most names are in use for most of the time, such calls form convoys: each holds names that it does not use yet, and
+/// calls for those wait longer.
 ///
 /// # Cancel safety
 /// Dropping the future at any moment is safe: the leases that it has are released in the background.
@@ -92,8 +86,7 @@ impl AcquireAll {
 
     /// How long to wait for all leases together. Defaults to the manager's.
     ///
-    /// Zero means one attempt, which gives [`Error::Busy`] when a lease is held. Two such calls at the same time can
-    /// both be refused.
+    /// Zero means one attempt, which gives [`Error::Busy`] when a lease is held. Of two at a time, both can be refused.
     pub fn wait(mut self, wait: Duration) -> AcquireAll {
         self.wait = Some(wait);
         self
@@ -116,13 +109,11 @@ impl AcquireAll {
         self
     }
 
-    /// Acquires the leases, runs `work` with them, and releases them.
-    ///
-    /// The work is dropped if one of the leases is lost.
+    /// Acquires the leases, runs `work` with them, and releases them. Drops the work if one of the leases is lost.
     ///
     /// # Errors
     /// As for waiting; and [`Error::Lost`] when one of the leases was lost before the work had ended. An unconfirmed
-    /// release is not an error: the work is done, and the release is retried in the background.
+    /// release is not an error: it is retried in the background.
     ///
     /// # Cancel safety
     /// Dropping the future drops the work and releases the leases.

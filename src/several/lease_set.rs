@@ -13,9 +13,7 @@ use crate::release::Released;
 /// Leases that [`acquire_all`](crate::LeaseManager::acquire_all) has acquired together, in the order of their names.
 ///
 /// Each is a [`Lease`] with a token of its own. The set is valid while all of them are. A loss of one does not end the
-/// others: drop the set, or release it.
-///
-/// Dropping the set releases all of its leases in the background.
+/// others: drop the set, which releases its leases in the background, or release it.
 #[must_use = "leases that are dropped are given back at once"]
 #[clippy::has_significant_drop]
 pub struct LeaseSet {
@@ -64,9 +62,7 @@ impl LeaseSet {
         self.iter().try_for_each(Lease::check)
     }
 
-    /// Waits until one of the leases is lost, and returns its name and the reason.
-    ///
-    /// It returns when the validity of that lease ends at the latest, before anybody else can hold it.
+    /// Waits until one of the leases is lost, and returns its name and the reason. See [`Lease::lost`].
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
