@@ -240,7 +240,7 @@ impl Lease {
             let reason = "the lease exists, but the renewal did not match it".to_owned();
             return self.not_matched(policy, Error::Unknown { reason, source: None }).await;
         }
-        let next = self.holding.on(HoldEvent::Renewed { sent: renewed.sent }, None);
+        let next = self.holding.on(HoldEvent::Renewed(renewed.sent), None);
         if matches!(next, HoldAction::WakeAt(_)) {
             self.holding.tell_renewed();
             self.engine.renewer.look_again(self.number);

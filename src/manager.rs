@@ -310,7 +310,7 @@ impl LeaseManager {
         let expected_value = expected_value.into();
         // Any value that can be in a document is allowed: also that of a tombstone, and an empty one, which another
         // program may have written.
-        check_label(&expected_value).map_err(|defect| Error::invalid_option("value", defect))?;
+        check_label(&expected_value).map_err(|reason| Error::invalid_option("value", reason))?;
         // But not the one that all holders of a shared lease have: its release would delete their document.
         if LeaseInfo::is_shared_value(&expected_value) {
             let reason = "is that of a lease in shared use: name one of its holders";

@@ -74,7 +74,7 @@ impl ManagerOptions {
     /// Checks all that can be checked without a database, and returns the timings.
     pub(crate) fn check(&self) -> Result<Timing> {
         check_text(&self.collection)
-            .map_err(|defect| Error::invalid_option("collection", defect))?;
+            .map_err(|reason| Error::invalid_option("collection", reason))?;
         if self.collection.contains('$') || self.collection.starts_with("system.") {
             return Err(Error::invalid_option(
                 "collection",
@@ -144,12 +144,12 @@ pub(crate) fn timing_error(defect: TimingDefect) -> Error {
 }
 
 pub(crate) fn check_name(name: &str) -> Result<()> {
-    check_text(name).map_err(|defect| Error::InvalidName { reason: defect.to_string() })
+    check_text(name).map_err(|reason| Error::InvalidName { reason })
 }
 
 /// Checks a value that the caller chose.
 pub(crate) fn check_value(value: &str) -> Result<()> {
-    check_text(value).map_err(|defect| Error::invalid_option("value", defect))?;
+    check_text(value).map_err(|reason| Error::invalid_option("value", reason))?;
     if is_tombstone(value) {
         let reason = format!("must not begin with `{}`", tombstone::PREFIX);
         return Err(Error::invalid_option("value", reason));
@@ -200,7 +200,7 @@ pub(crate) fn check_share(metadata: &Document, hold_at_least: Option<Duration>) 
 }
 
 pub(crate) fn check_owner(owner: &str) -> Result<()> {
-    check_label(owner).map_err(|defect| Error::invalid_option("owner", defect))
+    check_label(owner).map_err(|reason| Error::invalid_option("owner", reason))
 }
 
 /// Checks the maximum and the minimum hold time of a lease.

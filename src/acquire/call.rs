@@ -218,7 +218,7 @@ impl AcquireCall {
                     AcquireReply::Granted(_) | AcquireReply::UseSlowForm { maybe_granted: true },
                 ) => Effect::MaybeGranted,
                 Ok(AcquireReply::Refused(Refused { sent, ahead: Some(_), .. })) => {
-                    Effect::Joined { sent: *sent }
+                    Effect::Joined(*sent)
                 }
                 Ok(
                     AcquireReply::Refused(_) | AcquireReply::UseSlowForm { maybe_granted: false },
@@ -242,7 +242,7 @@ impl AcquireCall {
             expires_at: expires_at.unwrap_or_default(),
             ..self.grant(key, token, granted.sent)
         };
-        Ok(self.accept_grant(grant, Accepted::Answer { sent: granted.sent }))
+        Ok(self.accept_grant(grant, Accepted::Answer(granted.sent)))
     }
 
     /// Makes a lease of a promotion that is valid for `term` at first. Returns `None` when its validity has passed
@@ -254,7 +254,7 @@ impl AcquireCall {
             expires_at: told.expires_at.unwrap_or_default(),
             ..self.grant(self.key(&told.grant_id), told.token.into(), told.sent)
         };
-        self.accept_grant(grant, Accepted::Promotion { sent: told.sent })
+        self.accept_grant(grant, Accepted::Promotion(told.sent))
     }
 
     /// A grant that an attempt sent at `sent` has brought, for the whole ttl.

@@ -149,7 +149,7 @@ impl QueuedCall {
                     Some(WokenBy::Leads) => self.leads(),
                     None => WaitEvent::Timer,
                 },
-                WaitAction::TakePromotion { term } => {
+                WaitAction::TakePromotion(term) => {
                     let lease =
                         promotion.take().and_then(|it| self.call.accept_promotion(it, term));
                     if let Some(lease) = lease {
@@ -244,7 +244,7 @@ impl QueuedCall {
     /// From now on this call rechecks the lease for all of its process.
     fn leads(&mut self) -> WaitEvent {
         self.is_led = false;
-        WaitEvent::Leads { poll_floor: clock::about(self.call.engine.options.poll_floor) }
+        WaitEvent::Leads(clock::about(self.call.engine.options.poll_floor))
     }
 
     /// Waits for a signal, or until this call leads.

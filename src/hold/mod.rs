@@ -259,6 +259,6 @@ fn reason(loss: Loss, found: Option<LostReason>, now: Instant) -> LostReason {
         Loss::NotOurs => found.unwrap_or(LostReason::Removed),
         Loss::EndedAsAsked => LostReason::EndedAsAsked,
         Loss::NotRenewed => LostReason::NotRenewed,
-        Loss::OutOfReach { since } => LostReason::OutOfReach { since: now.since(since) },
+        Loss::OutOfReach(since) => LostReason::OutOfReach { since: now.since(since) },
     }
 }

@@ -180,7 +180,7 @@ fn is_echo(echo: Option<i64>, sent: Instant) -> bool {
 
 /// Reports a confirmed renewal to the rules.
 pub(super) fn renewed((number, holding): &NumberedHolding, sent: Instant) -> (Number, HoldAction) {
-    let next = holding.on(HoldEvent::Renewed { sent }, None);
+    let next = holding.on(HoldEvent::Renewed(sent), None);
     if matches!(next, HoldAction::WakeAt(_)) {
         holding.tell_renewed();
     }

@@ -220,7 +220,7 @@ impl Shared {
             Ok(reply) if reply.matched == batch.documents() => {
                 let sent = reply.sent;
                 if batch.is_held_up {
-                    self.tell_document(&batch, HoldEvent::DocumentWritten { sent });
+                    self.tell_document(&batch, HoldEvent::DocumentWritten(sent));
                     batch.names().for_each(|name| self.held_up.note(name, false));
                 }
                 self.note(batch.members.iter().map(|member| renewed(member, sent)).collect());

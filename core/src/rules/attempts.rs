@@ -1,7 +1,7 @@
 //! The attempts of one acquire call, and which grants must be given back.
 //!
 //! One call may have several attempts in progress: an attempt past its deadline goes on, and another one with the same
-//! value runs beside it. Each attempt was applied, was not applied, or may be applied. Invariants:
+//! value runs beside it. Invariants:
 //!
 //! 1. Each possible grant is either handed to the caller or given back.
 //! 2. An attempt that is answered beside the accepted one, before or after it, may have made another grant. When the
@@ -27,10 +27,8 @@ pub struct Attempts {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Phase {
-    /// The caller waits for a grant.
     #[default]
     Acquiring,
-    /// The caller holds its lease.
     Holding,
     /// The caller has gone, or its lease has ended.
     Ended,
@@ -43,41 +41,28 @@ pub enum Effect {
     Nothing,
     /// It made a grant, or may have made one.
     MaybeGranted,
-    /// It joined the queue, or found our entry there.
-    Joined {
-        /// When it was sent.
-        sent: Instant,
-    },
+    /// It was sent at this moment, and joined the queue or found our entry there.
+    Joined(Instant),
 }
 
 /// The grant that the caller accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Accepted {
     /// The grant of an attempt that was sent at this moment.
-    Answer {
-        /// When it was sent.
-        sent: Instant,
-    },
-    /// A promotion that a change event reported.
-    Promotion {
-        /// When the heartbeat or attempt that it counts from was sent.
-        sent: Instant,
-    },
+    Answer(Instant),
+    /// A promotion that a change event reported. The heartbeat or attempt that it counts from was sent at this moment.
+    Promotion(Instant),
 }
 
 impl Accepted {
     fn sent(self) -> Instant {
-        match self {
-            Accepted::Answer { sent } | Accepted::Promotion { sent } => sent,
-        }
+        let (Accepted::Answer(sent) | Accepted::Promotion(sent)) = self;
+        sent
     }
 
-    /// How many counted answers the grant uses up. A promotion by a change event uses up none.
+    /// How many counted answers the grant uses up.
     fn answers(self) -> u32 {
-        match self {
-            Accepted::Answer { .. } => 1,
-            Accepted::Promotion { .. } => 0,
-        }
+        u32::from(matches!(self, Accepted::Answer(_)))
     }
 }
 
@@ -113,7 +98,7 @@ impl Attempts {
         match effect {
             Effect::Nothing => {}
             Effect::MaybeGranted => self.maybe_granted += 1,
-            Effect::Joined { sent } => self.queued_since = self.queued_since.max(Some(sent)),
+            Effect::Joined(sent) => self.queued_since = self.queued_since.max(Some(sent)),
         }
         self.give_back_when_ended()
     }
@@ -161,9 +146,8 @@ impl Attempts {
         self.give_back_when_ended()
     }
 
-    /// Whether the call can produce no grant except the one about to be accepted.
-    ///
-    /// Then every attempt has been answered, and no other answer may be a grant, so the call needs no cleanup.
+    /// Whether the call can produce no grant except the one about to be accepted, and needs no cleanup: every attempt has
+    /// been answered, and no other answer may be a grant.
     pub fn has_one_grant_only(&self, taken: Accepted) -> bool {
         self.under_way == 0
             && self.maybe_granted <= taken.answers()

@@ -1,10 +1,9 @@
 //! When a holder may rely on its lease, and when it renews it.
 //!
 //! A holder may rely on its lease until its own clock reaches the end of validity, unless it learns of a loss earlier.
-//! Invariants:
 //!
-//! 1. Validity counts from the moment at which the granting or renewing command was *sent*, never from its reply. The
-//!    server counts from when it read the command, which is later, so validity ends first.
+//! 1. Validity counts from the *sending* of the granting or renewing command, never from its reply. The server counts
+//!    from when it read the command, which is later, so validity ends first.
 //! 2. Validity shrinks only by a loss, in whatever order replies arrive.
 //! 3. A loss is final. No later reply brings a lost lease back, even if the server still has it.
 //! 4. A loss needs no reply: the clock alone declares it.
@@ -35,7 +34,6 @@ pub struct Holder {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Renewal {
-    /// No automatic renewal.
     Off,
     /// Due at this moment.
     Due(Instant),
@@ -48,14 +46,10 @@ enum Renewal {
 pub enum Loss {
     /// Its time ran out as the caller asked: by `max_hold`, or with its renewal off.
     EndedAsAsked,
-    /// Its time ran out although it was to be renewed. No renewal was in progress or had failed: this process stood
-    /// still.
+    /// Its time ran out although no renewal was in progress or had failed: this process stood still.
     NotRenewed,
-    /// Its time ran out while no renewal was confirmed, since this moment.
-    OutOfReach {
-        /// When the first of the failing renewals was sent.
-        since: Instant,
-    },
+    /// Its time ran out while no renewal was confirmed. The first of those was sent at this moment.
+    OutOfReach(Instant),
     /// The lease on the server is free, or has another holder.
     NotOurs,
 }
@@ -66,10 +60,7 @@ pub enum HoldEvent {
     /// Time has passed.
     Timer,
     /// A renewal sent at this moment was confirmed.
-    Renewed {
-        /// When it was sent.
-        sent: Instant,
-    },
+    Renewed(Instant),
     /// A renewal failed, or its outcome is unknown; the next one may be sent after `retry_after`.
     RenewalFailed {
         /// When it was sent.
@@ -82,10 +73,7 @@ pub enum HoldEvent {
     /// The caller's transaction has written to the lease document.
     Guarded,
     /// The renewal of another grant in the same document, sent at this moment, was confirmed.
-    DocumentWritten {
-        /// When it was sent.
-        sent: Instant,
-    },
+    DocumentWritten(Instant),
 }
 
 /// The action to be done now.
@@ -133,8 +121,8 @@ impl Holder {
 
     /// A lease from a promotion. The waiter's newest heartbeat was sent at `sent`.
     ///
-    /// It lasts for `term` at first. A renewal extends it to its whole ttl, even if automatic renewal is off. It is
-    /// sent soon, but not at once, because many leases are released before.
+    /// It lasts for `term` at first. A renewal extends it to its whole ttl, even if automatic renewal is off: soon, but
+    /// not at once, because many leases are released before.
     pub fn promoted(
         timing: &Timing,
         options: HoldOptions,
@@ -180,8 +168,8 @@ impl Holder {
             HoldEvent::Timer => return self.on_timer(timing, now),
             HoldEvent::NotOurs => return self.lose(Loss::NotOurs),
             HoldEvent::Guarded => self.guarded_at = Some(now),
-            HoldEvent::DocumentWritten { sent } => self.document_written(sent),
-            HoldEvent::Renewed { sent } => self.renewed(timing, sent),
+            HoldEvent::DocumentWritten(sent) => self.document_written(sent),
+            HoldEvent::Renewed(sent) => self.renewed(timing, sent),
             HoldEvent::RenewalFailed { sent, retry_after } => {
                 self.failed(timing, now, sent, retry_after)
             }
@@ -267,7 +255,7 @@ impl Holder {
             return Loss::EndedAsAsked;
         }
         match (self.failing_since, self.renewal) {
-            (Some(since), _) | (None, Renewal::Pending(since)) => Loss::OutOfReach { since },
+            (Some(since), _) | (None, Renewal::Pending(since)) => Loss::OutOfReach(since),
             (None, Renewal::Off) => Loss::EndedAsAsked,
             // Also a promotion that was to be renewed once.
             (None, Renewal::Due(_)) => Loss::NotRenewed,

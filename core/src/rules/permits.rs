@@ -73,9 +73,8 @@ const ACTIVE_CALLS_MAX: u32 = 16;
 
 /// How many of a queue fit beside these holders, strictly in order: the first one that does not fit blocks the others.
 ///
-/// Zero where the holders themselves do not fit together.
-// In the library the server decides this. The model checker and the tests judge by it.
-#[allow(dead_code)]
+/// Zero where the holders themselves do not fit together. In the library the server decides this; the model checker and
+/// the tests judge by it.
 pub fn fitting(holders: &[Permits], queue: &[Permits]) -> usize {
     let mut together = holders.to_vec();
     let fits = |next: &&Permits| {
@@ -86,7 +85,6 @@ pub fn fitting(holders: &[Permits], queue: &[Permits]) -> usize {
 }
 
 /// Whether these may hold at the same time.
-#[allow(dead_code)]
 pub fn fit_together(holders: &[Permits]) -> bool {
     let in_use: u64 = holders.iter().map(|holder| u64::from(holder.count)).sum();
     holders.iter().all(|holder| in_use <= u64::from(holder.limit))

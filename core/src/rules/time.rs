@@ -30,10 +30,8 @@ impl Instant {
         Instant(micros.saturating_mul(1_000))
     }
 
-    /// Microseconds since the clock's start, rounded down.
-    ///
-    /// This is how a document keeps the moment of a sending. Whoever reads it back counts validity from it, so it must
-    /// never be later than the sending.
+    /// Microseconds since the clock's start, rounded down: a document keeps the moment of a sending so, and whoever reads
+    /// it back counts validity from it.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }
