@@ -17,7 +17,7 @@ use crate::error::{Error, LostReason, Result};
 use crate::failure::{Failure, decode_failure};
 use crate::hold::Holding;
 use crate::hold::renewer::Number;
-use crate::hold::unmatched::{Unmatched, why_share_unmatched, why_unmatched};
+use crate::hold::unmatched::{Unmatched, why_unmatched};
 use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::telemetry::Operation;
@@ -227,15 +227,10 @@ impl Lease {
         let grants = vec![self.holding.renewal_target()];
         let (renewals, name) = (&self.engine.renewals, self.name());
         let renewed = match self.is_shared() {
-            false => {
-                let command = RenewMany { grants };
-                retry::run_alone(renewals, name, command, policy).await?.reply
-            }
-            true => {
-                let command = RenewHolders { grants };
-                retry::run_alone(renewals, name, command, policy).await?.reply
-            }
+            false => retry::run_alone(renewals, name, RenewMany { grants }, policy).await,
+            true => retry::run_alone(renewals, name, RenewHolders { grants }, policy).await,
         };
+        let renewed = renewed?.reply;
         if renewed.matched == 0 {
             let reason = "the lease exists, but the renewal did not match it".to_owned();
             return self.not_matched(policy, Error::Unknown { reason, source: None }).await;
@@ -324,11 +319,7 @@ impl Lease {
     /// Finds out why the server did not match our grant. If the grant exists, the error is `although_present`.
     async fn not_matched(&self, policy: RetryPolicy, although_present: Error) -> Result<()> {
         let (runner, key) = (&self.engine.runner, &self.holding.key);
-        let unmatched = match self.is_shared() {
-            false => why_unmatched(runner, key, policy).await?,
-            true => why_share_unmatched(runner, key, policy).await?,
-        };
-        match unmatched {
+        match why_unmatched(runner, key, self.is_shared(), policy).await? {
             Unmatched::Lost(reason) => {
                 let _ = self.holding.on(HoldEvent::NotOurs, Some(reason));
                 self.holding.check()

@@ -139,7 +139,8 @@ impl LeaseManager {
         let answer = retry::run_alone(&self.engine.alone, key.name(), resume, policy).await?;
         let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };
         let Some((sent, seen)) = answer.reply else {
-            let unmatched = async |key| why_unmatched(&self.engine.runner, key, policy).await;
+            let unmatched =
+                async |key| why_unmatched(&self.engine.runner, key, false, policy).await;
             return Err(match unmatched(&key.grant_key()).await? {
                 // An earlier attempt of ours, whose answer was lost, may have resumed it, and it has expired since.
                 Unmatched::Lost(LostReason::Resumed)
@@ -217,7 +218,7 @@ impl LeaseManager {
         if let Some((_sent, seen)) = answer.reply {
             return Ok(seen.info.expires_at.unwrap_or_default());
         }
-        Err(match why_unmatched(&self.engine.runner, &renew.key, policy).await? {
+        Err(match why_unmatched(&self.engine.runner, &renew.key, false, policy).await? {
             Unmatched::Lost(reason) => Error::Lost { name, reason },
             Unmatched::Present => Error::Lost { name, reason: LostReason::NotRenewed },
             Unmatched::Damaged(found) => Error::damaged(&name, found),

@@ -55,16 +55,8 @@ impl AcquireCall {
     ) -> AcquireCall {
         let cleanup =
             CallState::new(Arc::clone(&request), engine.background.clone(), engine.closing.clone());
-        let started = engine.clock().now();
-        AcquireCall {
-            engine,
-            request,
-            cleanup,
-            hold_options,
-            hold_at_least,
-            started,
-            is_passed_on: false,
-        }
+        let (started, is_passed_on) = (engine.clock().now(), false);
+        AcquireCall { engine, request, cleanup, hold_options, hold_at_least, started, is_passed_on }
     }
 
     pub(crate) fn permits(&self) -> Permits {
@@ -167,25 +159,19 @@ impl AcquireCall {
         // that was lost with many calls, and under load, each would send one.
         let is_fast =
             (is_first || is_unanswered && may_be_batched) && self.may_be_fast(predecessor);
-        let attempt_no = self.cleanup.start();
+        let attempt = self.cleanup.start();
         let request = Arc::clone(&self.request);
         let answered = self.answered();
         let (name, alone) = (&self.request.name, &self.engine.alone);
         let has_written = AcquireReply::has_written;
         match is_fast {
             true if !self.permits().is_exclusive() => {
-                let admit = FastAdmit { request, attempt: attempt_no };
+                let admit = FastAdmit { request, attempt };
                 alone.start(name, admit, time, has_written, answered)
             }
             true => {
                 let form = self.engine.hints.fast_form(&request.name);
-                let acquire = FastAcquire {
-                    request,
-                    attempt: attempt_no,
-                    form,
-                    resends: 0,
-                    first_sent: None,
-                };
+                let acquire = FastAcquire { request, attempt, form, resends: 0, first_sent: None };
                 match may_be_batched {
                     true => self.engine.acquires.start(acquire, time, answered),
                     false => self.engine.acquires.start_alone(acquire, time, answered),
@@ -193,7 +179,7 @@ impl AcquireCall {
             }
             false => {
                 let predecessor = predecessor.map(str::to_owned);
-                let acquire = SlowAcquire { request, attempt: attempt_no, predecessor };
+                let acquire = SlowAcquire { request, attempt, predecessor };
                 alone.start(name, acquire, time, has_written, answered)
             }
         }
@@ -202,27 +188,20 @@ impl AcquireCall {
     /// Whether a call that has sent no slow acquire may send a fast acquire: only with a new value. A call that
     /// may join the queue needs the slow acquire if another holder is likely.
     fn may_be_fast(&self, predecessor: Option<&str>) -> bool {
-        let is_new = self.request.value == self.request.call_id.as_str();
-        let joins = self.request.joins.is_some();
-        is_new
-            && predecessor.is_none()
-            && !(joins && self.engine.hints.contended.has(&self.request.name))
+        let request = &self.request;
+        let is_new = request.value == request.call_id.as_str() && predecessor.is_none();
+        is_new && (request.joins.is_none() || !self.engine.hints.contended.has(&request.name))
     }
 
     /// Reports an attempt's answer to the call, as its effect on what must be cleaned up.
     fn answered(&self) -> impl FnOnce(&AttemptResult<AcquireReply>) + Send + use<> {
         let call = Arc::clone(&self.cleanup);
         move |result| {
+            use AcquireReply::{Granted, Refused, UseSlowForm};
             call.answered(match result {
-                Ok(
-                    AcquireReply::Granted(_) | AcquireReply::UseSlowForm { maybe_granted: true },
-                ) => Effect::MaybeGranted,
-                Ok(AcquireReply::Refused(Refused { sent, ahead: Some(_), .. })) => {
-                    Effect::Joined(*sent)
-                }
-                Ok(
-                    AcquireReply::Refused(_) | AcquireReply::UseSlowForm { maybe_granted: false },
-                ) => Effect::Nothing,
+                Ok(Granted(_) | UseSlowForm { maybe_granted: true }) => Effect::MaybeGranted,
+                Ok(Refused(refused)) if refused.ahead.is_some() => Effect::Joined(refused.sent),
+                Ok(Refused(_) | UseSlowForm { maybe_granted: false }) => Effect::Nothing,
                 Err(failure) if failure.outcome.maybe_applied => Effect::MaybeGranted,
                 Err(_) => Effect::Nothing,
             });

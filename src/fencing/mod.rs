@@ -6,12 +6,11 @@
 //! 3. Where readers share the resource, two tokens are kept: readers that hold together do not refuse each other, and a
 //!    reader and a writer do.
 //!
-//! `merge` is pure. `send` uses the driver's own `update_one` and not the runner: the write is the caller's, with the
+//! `fence` is pure. `send` uses the driver's own `update_one` and not the runner: the write is the caller's, with the
 //! caller's collection, options and session. The driver's retry of it is harmless, because a stored answer to a fenced
 //! write is still true.
 
-mod kind;
-mod merge;
+mod fence;
 mod send;
 #[cfg(test)]
 mod tests;
@@ -19,7 +18,7 @@ mod tests;
 use mongodb::bson::Document;
 use mongodb::options::UpdateModifications;
 
-use self::kind::FenceKind;
+use self::fence::{Fence, FenceKind};
 pub use self::send::SendFencedWrite;
 use crate::error::Result;
 use crate::token::Token;
@@ -155,9 +154,7 @@ impl Token {
 #[must_use = "a write does nothing until it is sent"]
 #[derive(Clone, Debug)]
 pub struct FencedWrite {
-    kind: FenceKind,
-    token: Token,
-    field: String,
+    fence: Fence,
     /// The caller's filter.
     filter: Document,
     /// The merged update.
@@ -172,9 +169,10 @@ impl FencedWrite {
         filter: Document,
         update: UpdateModifications,
     ) -> Result<FencedWrite> {
-        merge::check_field(field)?;
-        let update = merge::update(kind, token, field, update)?;
-        Ok(FencedWrite { kind, token, field: field.to_owned(), filter, update })
+        fence::check_field(field)?;
+        let fence = Fence { kind, token, field: field.to_owned() };
+        let update = fence.update(update)?;
+        Ok(FencedWrite { fence, filter, update })
     }
 
     /// The merged filter and update, for `update_one`, `find_one_and_update` and bulk writes.
@@ -222,21 +220,12 @@ impl FencedWrite {
     /// ```
     #[must_use]
     pub fn into_parts(self) -> (Document, UpdateModifications) {
-        (self.merged_filter(), self.update)
-    }
-
-    fn merged_filter(&self) -> Document {
-        merge::filter(self.kind, self.token, &self.field, self.filter.clone())
-    }
-
-    /// The filter for documents that match the caller's filter and refuse this token.
-    fn refusing_filter(&self) -> Document {
-        merge::refusing(self.kind, self.token, &self.field, self.filter.clone())
+        (self.fence.filter(self.filter), self.update)
     }
 
     /// The token in a document that refuses older ones, if there is one.
     fn token_in(&self, document: &Document) -> Option<Token> {
-        let path = self.kind.bound(&self.field);
+        let path = self.fence.bound();
         let (parents, last) = match path.rsplit_once('.') {
             Some((parents, last)) => (Some(parents), last),
             None => (None, path.as_str()),

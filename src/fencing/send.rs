@@ -12,7 +12,7 @@ use mongodb::options::{
 use mongodb::results::UpdateResult;
 use mongodb::{ClientSession, Collection};
 
-use super::{Fenced, FencedWrite, merge};
+use super::{Fenced, FencedWrite, fence};
 use crate::error::{Error, Result};
 use crate::failure::driver_failure;
 
@@ -92,7 +92,7 @@ impl<'a> SendFencedWrite<'a> {
         if self.options.upsert != Some(true) {
             return Ok(());
         }
-        merge::check_upsert(&self.write.field, &self.write.filter)?;
+        fence::check_upsert(&self.write.fence.field, &self.write.filter)?;
         let refuse = |reason: &str| Err(Error::invalid_option("upsert", reason));
         if self.options.collation.is_some() {
             return refuse("with a collation, the filter can match documents with another `_id`");
@@ -138,13 +138,14 @@ impl<'a> SendFencedWrite<'a> {
     /// A document that matches the caller's filter and refuses the token.
     async fn find_document(&mut self) -> mongodb::error::Result<Option<Document>> {
         let options = FindOneOptions::builder()
-            .projection(doc! { &self.write.field: 1 })
+            .projection(doc! { &self.write.fence.field: 1 })
             .collation(self.options.collation.clone())
             .hint(self.options.hint.clone())
             .let_vars(self.options.let_vars.clone())
             .comment(self.options.comment.clone())
             .build();
-        let action = self.collection.find_one(self.write.refusing_filter()).with_options(options);
+        let refusing = self.write.fence.refusing(self.write.filter.clone());
+        let action = self.collection.find_one(refusing).with_options(options);
         match &mut self.session {
             Some(session) => action.session(&mut **session).await,
             None => action.await,

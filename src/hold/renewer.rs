@@ -260,15 +260,10 @@ impl Shared {
     async fn send(&self, batch: &Batch) -> AttemptResult<Renewed> {
         let policy = batch.policy(self.runner.clock().now());
         let grants = batch.members.iter().map(|(_, holding)| holding.renewal_target()).collect();
+        let (runner, is_held_up) = (&self.runner, batch.is_held_up);
         match batch.is_shared {
-            false => {
-                let command = RenewMany { grants };
-                retry::run_batch(&self.runner, command, policy, batch.is_held_up).await
-            }
-            true => {
-                let command = RenewHolders { grants };
-                retry::run_batch(&self.runner, command, policy, batch.is_held_up).await
-            }
+            false => retry::run_batch(runner, RenewMany { grants }, policy, is_held_up).await,
+            true => retry::run_batch(runner, RenewHolders { grants }, policy, is_held_up).await,
         }
     }
 

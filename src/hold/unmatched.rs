@@ -23,38 +23,29 @@ pub(crate) enum Unmatched {
     Present,
 }
 
-/// Reads the lease, and returns why a command that names this grant of an exclusive lease matched nothing.
+/// Reads the lease, and returns why a command that names this grant matched nothing. Others may hold the lease too if it
+/// `is_shared`.
 pub(crate) async fn why_unmatched(
     runner: &Runner,
     key: &GrantKey,
+    is_shared: bool,
     policy: RetryPolicy,
 ) -> Result<Unmatched, Failure> {
-    let names = vec![key.name().to_owned()];
-    let command = FindLeases { names, lane: Lane::Critical, after: None };
-    let found = retry::run(runner, command, policy).await?.reply.into_iter().next();
-    Ok(unmatched(loss_of(key, found.as_ref()), found.as_ref()))
-}
-
-/// The same for a grant of a lease that others may hold too.
-pub(crate) async fn why_share_unmatched(
-    runner: &Runner,
-    key: &GrantKey,
-    policy: RetryPolicy,
-) -> Result<Unmatched, Failure> {
-    let command = FindHolders { grants: vec![key.clone()] };
-    let found = retry::run(runner, command, policy).await?.reply.into_iter().next();
-    let loss = share_of(key, found.as_ref()).err();
-    Ok(unmatched(loss, found.as_ref().map(|found| &found.lease)))
-}
-
-fn unmatched(loss: Option<LostReason>, found: Option<&LeaseSnapshot>) -> Unmatched {
-    if let Some(reason) = loss {
-        return Unmatched::Lost(reason);
-    }
-    match found.map(|lease| &lease.info.state) {
-        Some(LeaseState::Damaged { found }) => Unmatched::Damaged(found.clone()),
-        _ => Unmatched::Present,
-    }
+    let (loss, found) = if is_shared {
+        let command = FindHolders { grants: vec![key.clone()] };
+        let found = retry::run(runner, command, policy).await?.reply.into_iter().next();
+        (share_of(key, found.as_ref()).err(), found.map(|found| found.lease))
+    } else {
+        let names = vec![key.name().to_owned()];
+        let command = FindLeases { names, lane: Lane::Critical, after: None };
+        let found = retry::run(runner, command, policy).await?.reply.into_iter().next();
+        (loss_of(key, found.as_ref()), found)
+    };
+    Ok(match (loss, found.map(|lease| lease.info.state)) {
+        (Some(reason), _) => Unmatched::Lost(reason),
+        (None, Some(LeaseState::Damaged { found })) => Unmatched::Damaged(found),
+        (None, _) => Unmatched::Present,
+    })
 }
 
 /// Why a grant does not exist any more; `None` if it exists.

@@ -15,7 +15,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use mongodb::bson::Document;
 
-use super::lease_set::{LeaseSet, first_lost};
+use super::{LeaseSet, first_lost};
 use crate::acquire::{Acquire, Attempt};
 use crate::error::{Error, Result};
 use crate::lease::Lease;

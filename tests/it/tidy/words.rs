@@ -60,7 +60,7 @@ heartbeat: spec/queue.rs commands/mod.rs commands/heartbeat.rs commands/queue.rs
 admission: spec/mod.rs spec/holders.rs commands/mod.rs memory/texts.rs
 hand_off:
 release: lib.rs spec/mod.rs commands/mod.rs commands/memory/mod.rs memory/mod.rs memory/leases.rs
-    lease.rs manager.rs several/lease_set.rs
+    lease.rs manager.rs several/mod.rs
 abandon: rules/attempts.rs release/call_state.rs
 leave:
 detach: lease.rs
