@@ -3,11 +3,10 @@
 //! One call may have several attempts in progress: an attempt past its deadline goes on, and another one with the same
 //! value runs beside it. Invariants:
 //!
-//! 1. Each possible grant is either handed to the caller or given back.
-//! 2. An attempt that is answered beside the accepted one, before or after it, may have made another grant. When the
-//!    lease has ended, that grant is given back too.
-//! 3. Nothing is given back while the caller holds the lease.
-//! 4. A possible queue entry of an ended call is removed: once by the cleanup at its end, and again after each later
+//! 1. Each possible grant is either handed to the caller or given back, also one of an attempt that is answered beside
+//!    the accepted one: when the lease has ended.
+//! 2. Nothing is given back while the caller holds the lease.
+//! 3. A possible queue entry of an ended call is removed: once by the cleanup at its end, and again after each later
 //!    answer, because a late attempt joins anew.
 
 use super::Instant;
@@ -74,7 +73,7 @@ pub enum CleanupAction {
     Nothing,
     /// Release the name with this call's value, and leave the queue.
     GiveBack,
-    /// Leave the queue. No answer says that we were granted the lease, but a release may have handed it off to us.
+    /// Leave the queue, from which a release may have handed the lease off to us.
     LeaveQueue,
 }
 
@@ -111,8 +110,7 @@ impl Attempts {
         self.phase = Phase::Holding;
         // One answer is used up by this. Another answer need not mean the same grant.
         self.maybe_granted = self.maybe_granted.saturating_sub(taken.answers());
-        // The grant removed our queue entry. An attempt that was sent later than the accepted grant has joined after
-        // it.
+        // The grant removed our queue entry. An attempt that was sent later has joined after it.
         self.queued_since = self.queued_since.filter(|&joined| joined > taken.sent());
         true
     }
@@ -139,8 +137,8 @@ impl Attempts {
         self.give_back_when_ended()
     }
 
-    /// The lease was released or dropped. The accepted grant is settled with it. Other answers are not: an attempt that
-    /// was applied after the release, or after a loss, has made another grant.
+    /// The lease was released or dropped, and the accepted grant is settled with it. An attempt that was applied after the
+    /// release, or after a loss, has made another grant.
     pub fn settle(&mut self) -> CleanupAction {
         self.phase = Phase::Ended;
         self.give_back_when_ended()

@@ -5,7 +5,7 @@
 //! many of them have gathered, or until there is room; then they share one command. A completed command flushes the
 //! queue, and so does one that takes longer than `PATIENCE` in `batch`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::Instant;
@@ -212,33 +212,26 @@ pub struct AfterLook<T> {
 
 /// Divides the waiters of a heartbeat that matched so many documents.
 ///
-/// A statement for several entries of a document matches only where all of them are there. If more documents are
-/// complete than have matched, a call has joined again since: then nobody knows which of them had the heartbeat.
+/// A statement for several entries of a document matches only where all are there. If more documents are complete than
+/// have matched, a call has joined again since: then nobody knows which of them had the heartbeat.
 pub fn after_look<T>(
     waiters: Vec<T>,
     matched: usize,
     name: impl Fn(&T) -> &str,
     is_there: impl Fn(&T) -> bool,
 ) -> AfterLook<T> {
-    let mut documents: HashMap<String, Entries> = HashMap::new();
-    for waiter in &waiters {
-        let entries = documents.entry(name(waiter).to_owned()).or_default();
-        entries.count += 1;
-        entries.is_incomplete |= !is_there(waiter);
+    let (mut gone, mut there) = (Vec::new(), Vec::new());
+    for document in by_document(waiters, name) {
+        let entries = document.len();
+        let (present, absent): (Vec<T>, Vec<T>) = document.into_iter().partition(&is_there);
+        there.push((present, entries, absent.is_empty()));
+        gone.extend(absent);
     }
-    let complete = documents.values().filter(|entries| !entries.is_incomplete).count();
-    let is_known = complete <= matched;
-    let (there, gone): (Vec<T>, Vec<T>) = waiters.into_iter().partition(is_there);
-    let (confirmed, again) = there.into_iter().partition(|waiter| {
-        let Entries { count, is_incomplete } = documents[name(waiter)];
-        count == 1 || is_known && !is_incomplete
-    });
+    let is_known = there.iter().filter(|(_, _, is_complete)| *is_complete).count() <= matched;
+    let (mut confirmed, mut again) = (Vec::new(), Vec::new());
+    for (present, entries, is_complete) in there {
+        let is_confirmed = entries == 1 || is_known && is_complete;
+        if is_confirmed { confirmed.extend(present) } else { again.extend(present) }
+    }
     AfterLook { gone, again, confirmed }
-}
-
-/// The entries of a heartbeat in one document.
-#[derive(Clone, Copy, Default)]
-struct Entries {
-    count: usize,
-    is_incomplete: bool,
 }

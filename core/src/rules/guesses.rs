@@ -76,9 +76,8 @@ impl Guesses {
 
     /// Chooses the form of a call's first attempt.
     ///
-    /// The server keeps deleted index entries for its history window, and a look-up of a missing name walks over them
-    /// to the next live entry. So where releases leave tombstones, a name that most likely has no document is inserted:
-    /// an insert looks at the name itself only.
+    /// A look-up of a missing name walks over the index entries that the server has deleted lately. So where releases
+    /// leave tombstones, a name that most likely has no document is inserted: an insert looks at the name itself only.
     pub fn fast_form(&mut self, now: Instant, name: &str) -> FastForm {
         if !self.may_insert {
             return FastForm::LookUp;

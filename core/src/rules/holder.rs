@@ -26,8 +26,7 @@ pub struct Holder {
     renewal: Renewal,
     /// Since when an expected renewal has not been confirmed.
     failing_since: Option<Instant>,
-    /// When the caller's transaction wrote to the lease document. The document may be held up: renew it in a command of
-    /// its own.
+    /// When the caller's transaction wrote to the lease document: it may be held up, and needs a command of its own.
     guarded_at: Option<Instant>,
     lost: Option<Loss>,
 }
@@ -61,11 +60,11 @@ pub enum HoldEvent {
     Timer,
     /// A renewal sent at this moment was confirmed.
     Renewed(Instant),
-    /// A renewal failed, or its outcome is unknown; the next one may be sent after `retry_after`.
+    /// A renewal failed, or its outcome is unknown.
     RenewalFailed {
         /// When it was sent.
         sent: Instant,
-        /// The delay by the jitter and the number of failures.
+        /// The jittered delay of the next one.
         retry_after: Duration,
     },
     /// The server has said that the lease is not ours any more.
@@ -80,7 +79,7 @@ pub enum HoldEvent {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HoldAction {
-    /// Send a `Timer` event at this moment, which may have passed already.
+    /// Send a `Timer` event at this moment, which may be over.
     WakeAt(Instant),
     /// Send a renewal now. Only a `Timer` event has this result.
     Renew {
@@ -145,7 +144,7 @@ impl Holder {
         self.lost.is_none() && now < self.valid_until()
     }
 
-    /// When validity ends if nothing more is confirmed.
+    /// The end of validity if nothing more is confirmed.
     pub fn valid_until(&self) -> Instant {
         self.valid_until.min(self.hold_until)
     }

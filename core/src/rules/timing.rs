@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The default ttl: how long a lease lasts without a renewal.
 pub const TTL_DEFAULT: Duration = Duration::from_secs(30);
-/// The shortest ttl. A shorter one leaves no time for a round trip of a renewal.
+/// The shortest ttl: it leaves time for a round trip of a renewal.
 pub const TTL_MIN: Duration = Duration::from_millis(100);
 /// The longest ttl.
 pub const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -26,7 +26,7 @@ pub const RELEASE_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 pub const SHUTDOWN_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 /// The default waiter ttl: how long a queue entry lasts after a heartbeat.
 pub const WAITER_TTL_DEFAULT: Duration = Duration::from_secs(10);
-/// The shortest waiter ttl. A shorter one leaves no time for a round trip of a heartbeat.
+/// The shortest waiter ttl: it leaves time for a round trip of a heartbeat.
 pub const WAITER_TTL_MIN: Duration = Duration::from_millis(500);
 /// The longest waiter ttl. A waiter that has died delays others by this much.
 pub const WAITER_TTL_MAX: Duration = Duration::from_secs(600);

@@ -7,16 +7,15 @@
 //!    attempt earlier: no lost wake-up delays it forever.
 //! 2. A promotion counts from the echo of the waiter's own clock, and only for its term. If the echo is older than a
 //!    refusal, the promotion is outdated: then the waiter sends an attempt.
-//! 3. A promotion counts no longer than its expiry on the server. The waiter judges the expiry by the server's time in
-//!    its newest refusal. The expiry is made of numbers in the entry, and another program may have damaged them.
-//! 4. Only the server's answers and promotions decide. A signal that its entry has gone, or that the stream has failed,
-//!    only makes the waiter send an attempt.
+//! 3. A promotion counts no longer than its expiry on the server, by the server's time in the waiter's newest refusal.
+//!    The expiry is made of numbers in the entry, and another program may have damaged them.
+//! 4. Only the server's answers and promotions decide. Any other signal only makes the waiter send an attempt.
 
 use std::time::Duration;
 
 use super::{Instant, Timing, from_millis, margin_of};
 
-/// The delay of an attempt after a lease ends. The database counts whole milliseconds.
+/// An attempt comes so long after the lease ends, because the database counts whole milliseconds.
 const BEHIND_EXPIRY: Duration = Duration::from_millis(1);
 /// Without a stream, each earlier entry makes polls rarer, up to this many entries.
 const STEPS_BACK_MAX: u32 = 9;
