@@ -152,10 +152,10 @@ impl Lease {
         self.holding.remaining()
     }
 
-    /// Returns an error with the reason if the lease was lost.
+    /// Returns an error if the lease was lost.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the lease is no longer valid.
+    /// [`Error::Lost`] with the reason, if the lease is no longer valid.
     pub fn check(&self) -> Result<()> {
         self.holding.check()
     }

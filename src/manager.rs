@@ -66,12 +66,10 @@ impl LeaseManager {
         Acquire::new(Arc::clone(&self.engine), name.into())
     }
 
-    /// The permits of a name, of which at most `limit` are in use at a time, over all processes. See [`Semaphore`].
-    ///
-    /// It sends nothing and checks nothing: a limit that is not between 1 and 1,000 fails when a permit is acquired.
+    /// The permits of a name, of which at most `limit` are in use at a time, over all processes. See [`Semaphore`]. A
+    /// limit that is not between 1 and 1,000 fails when a permit is acquired.
     pub fn semaphore(&self, name: impl Into<String>, limit: u32) -> Semaphore {
-        let name = name.into();
-        Semaphore::new(self.acquire(&name), name, limit)
+        Semaphore::new(self.acquire(name), limit)
     }
 
     /// Tries once to acquire a lease, without waiting. A held lease is not an error.
@@ -129,12 +127,8 @@ impl LeaseManager {
         self.engine.check_may_write()?;
         let fresh_id = self.engine.id.call(&clock::random_hex::<16>()?).resumed_grant();
         let grant_key = GrantKey::new(key.name(), key.value(), &fresh_id);
-        let resume = Resume {
-            key: key.grant_key(),
-            fresh_id,
-            ttl: None,
-            timing: Arc::clone(&self.engine.timing),
-        };
+        let timing = Arc::clone(&self.engine.timing);
+        let resume = Resume { key: key.grant_key(), fresh_id, ttl: None, timing };
         let policy = self.engine.policy();
         let answer = retry::run_alone(&self.engine.alone, key.name(), resume, policy).await?;
         let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };
@@ -338,9 +332,8 @@ impl LeaseManager {
         List::new(Arc::clone(&self.engine))
     }
 
-    /// Streams the events of this manager's leases from now on.
-    ///
-    /// A listener that falls more than 1,024 events behind gets the number of missed events, and delays no other task.
+    /// Streams the events of this manager's leases from now on. A listener that falls more than 1,024 events behind gets
+    /// the number of missed events, and delays no other task.
     pub fn events(&self) -> impl Stream<Item = Event> + Send + use<> {
         self.engine.events.listen()
     }

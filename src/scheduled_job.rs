@@ -45,7 +45,7 @@ use crate::manager::LeaseManager;
 /// # }
 /// ```
 ///
-/// A scheduler that needs boxed futures, such as `tokio-cron-scheduler`, gets a clone each time:
+/// A scheduler that needs boxed futures gets a clone each time:
 ///
 /// ```no_run
 /// # use std::pin::Pin;

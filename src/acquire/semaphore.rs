@@ -81,19 +81,18 @@ impl Acquire {
 #[derive(Clone, Debug)]
 pub struct Semaphore {
     acquire: Acquire,
-    name: String,
     limit: u32,
 }
 
 impl Semaphore {
-    pub(crate) fn new(acquire: Acquire, name: String, limit: u32) -> Semaphore {
-        Semaphore { acquire: acquire.limit(limit), name, limit }
+    pub(crate) fn new(acquire: Acquire, limit: u32) -> Semaphore {
+        Semaphore { acquire: acquire.limit(limit), limit }
     }
 
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        &self.acquire.name
     }
 
     /// How many permits may be in use.

@@ -101,20 +101,12 @@ fn or_use_full_form(
     acquire: &FastAcquire,
     answer: AttemptResult<AcquireReply>,
 ) -> AttemptResult<AcquireReply> {
-    match answer {
-        Err(failure) if is_taken(acquire.form, failure.server_code()) => {
-            Ok(AcquireReply::UseSlowForm { maybe_granted: false })
-        }
-        answer => answer,
-    }
-}
-
-fn is_taken(form: FastForm, code: Option<i32>) -> bool {
     const DUPLICATE_KEY: i32 = 11_000;
     const SHARD_KEY_NOT_FOUND: i32 = 61;
-    match code {
-        Some(DUPLICATE_KEY) => true,
-        Some(SHARD_KEY_NOT_FOUND) => form == FastForm::Insert,
-        Some(_) | None => false,
-    }
+    let is_taken = match answer.as_ref().map_err(Failure::server_code) {
+        Err(Some(DUPLICATE_KEY)) => true,
+        Err(Some(SHARD_KEY_NOT_FOUND)) => acquire.form == FastForm::Insert,
+        Ok(_) | Err(_) => false,
+    };
+    if is_taken { Ok(AcquireReply::UseSlowForm { maybe_granted: false }) } else { answer }
 }

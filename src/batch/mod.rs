@@ -1,10 +1,10 @@
 //! Group commit: attempts of many callers share one command; each has its own deadline and answer.
 //!
 //! `rules::batching` decides when to flush. Calls gather until a slot is free, and leave for it in one command, so
-//! under load commands get larger and not more. A call's result does not depend on its batch, with one exception: the
-//! server answers a command as a whole, so a call waits for the slowest statement of its command. To keep that wait
-//! short, the server is told to give up soon. A command that it cuts off is sent again in pieces, until the held-up
-//! document is found. Commands for that document go alone from then on. Invariants:
+//! under load commands get larger and not more. The server answers a command as a whole, so a call waits for the
+//! slowest statement of its command. To keep that wait short, the server is told to give up soon. A command that it
+//! cuts off is sent again in pieces, until the held-up document is found. Commands for that document go alone from then
+//! on. Invariants:
 //!
 //! 1. Each call is answered exactly once, with its last answer, even when its caller has gone.
 //! 2. A call goes alone if its document is known to be held up. A few calls do at a time if they have less time left
@@ -71,8 +71,8 @@ impl<O: BatchOp> Batcher<O> {
             waits_for_slot: false,
             sweep_at: SWEEP_MIN,
         });
-        let left_waiting = Notify::new();
-        Batcher { shared: Arc::new(Shared { runner, op, pace, held_up, state, left_waiting }) }
+        let shared = Shared { runner, op, pace, held_up, state, left_waiting: Notify::new() };
+        Batcher { shared: Arc::new(shared) }
     }
 
     /// Starts one attempt: at once, or in one command with those that come meanwhile. `on_answer` gets its outcome in
@@ -236,10 +236,8 @@ impl<O: BatchOp> Shared<O> {
         });
     }
 
-    /// Completes when a call waits, and `moment` has come.
-    ///
-    /// It sets no timer while nobody waits: one for each command, sooner than those of the process's other tasks,
-    /// interrupts the thread that waits for the network each time.
+    /// Completes when a call waits, and `moment` has come. It sets no timer while nobody waits: one for each command would
+    /// interrupt the thread that waits for the network each time.
     async fn delays_others(&self, moment: Instant) {
         let left = self.left_waiting.notified();
         tokio::pin!(left);

@@ -158,8 +158,8 @@ pub enum LostReason {
     /// Its time ran out before its next renewal was sent.
     ///
     /// The process stood still for longer than the ttl: it was stopped, its async runtime was blocked, or its machine
-    /// was suspended. Somebody else may have held the lease meanwhile, and may hold it now. Of a
-    /// [detached](crate::Lease::detach) lease: nobody renewed it in time.
+    /// was suspended. Somebody else may have held the lease meanwhile. Of a [detached](crate::Lease::detach) lease:
+    /// nobody renewed it in time.
     #[error("it was not renewed in time")]
     NotRenewed,
     /// Its time ran out while renewals failed, or were not answered.
@@ -244,9 +244,8 @@ impl Error {
     }
 }
 
-/// For `?` in the callback of a transaction. The driver's own errors come out unchanged, with their labels, so the
-/// driver's helper retries those that can be retried. All others are found again by
-/// [`get_custom::<mongo_lease::Error>()`](mongodb::error::Error::get_custom).
+/// For `?` in the callback of a transaction. The driver's own errors come out unchanged, with their labels. All others
+/// are found again by [`get_custom::<mongo_lease::Error>()`](mongodb::error::Error::get_custom).
 impl From<Error> for mongodb::error::Error {
     fn from(error: Error) -> mongodb::error::Error {
         if let Error::MongoDb(source) | Error::Unknown { source: Some(source), .. } = error {
@@ -290,8 +289,7 @@ impl From<Failure> for Error {
     }
 }
 
-/// Describes the last known state of the lease. It leaves out the remaining time, which was true only at the last
-/// answer.
+/// Describes the last known state of the lease, without the remaining time, which was true only at the last answer.
 fn last(
     waited_for_turn: bool,
     held: &Option<Box<LeaseInfo>>,

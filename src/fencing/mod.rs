@@ -226,15 +226,10 @@ impl FencedWrite {
     /// The token in a document that refuses older ones, if there is one.
     fn token_in(&self, document: &Document) -> Option<Token> {
         let path = self.fence.bound();
-        let (parents, last) = match path.rsplit_once('.') {
-            Some((parents, last)) => (Some(parents), last),
-            None => (None, path.as_str()),
-        };
-        let mut document = document;
-        for parent in parents.into_iter().flat_map(|parents| parents.split('.')) {
-            document = document.get_document(parent).ok()?;
-        }
-        document.get_timestamp(last).ok().map(Token::from)
+        let mut parts = path.split('.');
+        let last = parts.next_back()?;
+        let parent = parts.try_fold(document, |document, part| document.get_document(part).ok())?;
+        parent.get_timestamp(last).ok().map(Token::from)
     }
 }
 

@@ -6,10 +6,7 @@
 //! 1. A driver future that may write is never dropped: that would close its connection, and the write could still
 //!    happen. The task that polls it goes on after the caller has stopped waiting.
 //! 2. Each caller gets an answer by its deadline, whatever the database does.
-//! 3. The outcome of a command is "it happened", "it did not happen" or "it may have happened", and these are never
-//!    confused.
-//! 4. After [`Runner::close`] no new command is sent. [`Runner::idle`] returns when all sent commands have been
-//!    answered.
+//! 3. After [`Runner::close`] no new command is sent. [`Runner::idle`] returns when all sent ones have been answered.
 
 mod attempt;
 mod backend;
@@ -76,19 +73,18 @@ impl Runner {
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|_| Error::unsupported("this call needs a tokio runtime"))?;
         let slots = Slots::new(in_flight_max);
-        Ok(Runner {
-            shared: Arc::new(Shared {
-                clock: backend.clock(),
-                backend,
-                collection: collection.to_owned(),
-                runtime,
-                work: TaskTracker::new(),
-                services: TaskTracker::new(),
-                slots: SlotQueue::new(slots),
-                pace: slots.are_few().then(Pace::default),
-                has_no_majority_reads: AtomicBool::new(false),
-            }),
-        })
+        let shared = Shared {
+            clock: backend.clock(),
+            backend,
+            collection: collection.to_owned(),
+            runtime,
+            work: TaskTracker::new(),
+            services: TaskTracker::new(),
+            slots: SlotQueue::new(slots),
+            pace: slots.are_few().then(Pace::default),
+            has_no_majority_reads: AtomicBool::new(false),
+        };
+        Ok(Runner { shared: Arc::new(shared) })
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -285,10 +281,8 @@ impl Slot {
         }
     }
 
-    /// Sends one command in the caller's task, which must be one of the runner's, and waits for its answer.
-    ///
-    /// It waits however long the database takes, and the slot is occupied until then. Otherwise ever more commands
-    /// could pile up behind ones that hang.
+    /// Sends one command in the caller's task, which must be one of the runner's, and waits for its answer however long
+    /// the database takes. The slot is occupied until then: otherwise ever more commands could pile up.
     pub(crate) async fn run<C: Command>(
         &self,
         command: &C,
@@ -353,9 +347,8 @@ async fn send<C: Command>(
 /// The server accepts a 32-bit number.
 const MAX_TIME_MS_MAX: i64 = i32::MAX as i64;
 
-/// The server's time limit for a command, if we wait for `left`. The server gives up a little earlier than we do, so
-/// its answer reaches us. The answer distinguishes a document that a transaction holds up from a server that does not
-/// answer.
+/// The server's time limit for a command, if we wait for `left`. The server gives up a little earlier than we do: its
+/// answer distinguishes a document that a transaction holds up from a server that does not answer.
 fn max_time_ms(left: Duration, at_most: Duration) -> i64 {
     const AHEAD_MAX: Duration = Duration::from_millis(250);
     let left = left - (left / 8).min(AHEAD_MAX);

@@ -62,13 +62,10 @@ impl HeartbeatTask {
     }
 
     fn start_heartbeat(&self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_held_up: bool) {
-        let heart = self.clone();
-        self.runner.spawn(async move {
-            heart.send(batch, time, is_held_up).await;
-        });
+        self.runner.spawn(self.clone().send(batch, time, is_held_up));
     }
 
-    async fn send(&self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_held_up: bool) {
+    async fn send(self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_held_up: bool) {
         let entries: Vec<_> = batch.iter().map(|slot| slot.entry()).collect();
         let documents: HashSet<&str> = batch.iter().map(|slot| slot.name()).collect();
         let asked = i64::try_from(documents.len()).unwrap_or(i64::MAX);

@@ -3,9 +3,8 @@
 //! One waiter of a local queue at a time is active, and it alone sends commands: together they share one queue entry on
 //! the server. When the active waiter gives up, the next one inherits the entry.
 //!
-//! Calls for permits have queues of their own, in which several are active, each with an entry of its own: with one
-//! entry, a process would have one of its readers admitted between two writers. They inherit nothing. The first of them
-//! leads: it rechecks the lease for all. Invariants:
+//! Calls for permits have queues of their own, in which several are active, each with an entry of its own. They inherit
+//! nothing. The first of them leads: it rechecks the lease for all. Invariants:
 //!
 //! 1. Waiters become active in the order of their calls. One that is woken and not polled loses its turn if others
 //!    wait: its entries and grants are given up, and when it is polled again it begins anew at the end.
@@ -34,8 +33,8 @@ use crate::wait::waiters::WaiterGuard;
 /// An active call that is woken and not polled for this long loses its turn, if another call waits for it.
 const UNPOLLED_MAX: Duration = Duration::from_secs(1);
 
-/// When a call was not polled, so many of those that wait after it are woken, to see whether they are. It bounds the
-/// cost: a name may have many thousands of calls.
+/// When a call was not polled, so many of those that wait after it are woken, to see whether they are. A name may have
+/// many thousands of calls.
 const PROBED_MAX: usize = 64;
 
 #[derive(Clone, Default)]
@@ -147,12 +146,8 @@ struct Wakes {
 
 impl Wakes {
     fn wake(self) {
-        for call in self.calls {
-            call.wake();
-        }
-        for leading in self.leading {
-            leading.notify_waiters();
-        }
+        self.calls.into_iter().for_each(Wake::wake);
+        self.leading.into_iter().for_each(|leading| leading.notify_waiters());
     }
 }
 
@@ -205,10 +200,7 @@ impl LocalQueues {
     pub(crate) fn join(&self, name: &str, permits: Permits) -> Ticket {
         let new = (Arc::from(name), permits.active_calls());
         let mut queues = self.queues.lock();
-        let key = match queues.get_key_value(&new) {
-            Some((key, _)) => key.clone(),
-            None => new,
-        };
+        let key = queues.get_key_value(&new).map_or_else(|| new.clone(), |(key, _)| key.clone());
         let queue = queues.entry(key.clone()).or_insert_with(|| LocalQueue::new(key.1));
         queue.tickets += 1;
         drop(queues);
@@ -225,8 +217,8 @@ impl LocalQueues {
         }
     }
 
-    /// Takes the turn, or the place, from the calls that were found woken the last time, too, and not polled since.
-    /// Returns whether any call waits for its turn.
+    /// Takes the turn, or the place, from the calls that were found woken the last time and not polled since. Returns
+    /// whether any call waits for its turn.
     fn pass_unpolled_over(&self) -> bool {
         let (mut wake, mut given_up) = (Wakes::default(), Vec::new());
         let mut is_crowded = false;

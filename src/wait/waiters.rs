@@ -97,12 +97,10 @@ pub(crate) enum Signal {
 
 impl Waiters {
     pub(crate) fn new(life: Duration) -> Waiters {
-        let next_due_at = Instant::FAR_FUTURE;
-        let stream = Stream::Closed;
+        let (stream, next_due_at) = (Stream::Closed, Instant::FAR_FUTURE);
         let table = Table { waiters: HashMap::new(), queued: 0, stream, next_due_at };
-        let shared =
-            Shared { table: Lock::new(table), sooner: Notify::new(), joined: Notify::new(), life };
-        Waiters { shared: Arc::new(shared) }
+        let (table, sooner, joined) = (Lock::new(table), Notify::new(), Notify::new());
+        Waiters { shared: Arc::new(Shared { table, sooner, joined, life }) }
     }
 
     /// Registers a call that may join a queue. The registration ends with the guard.
@@ -178,17 +176,18 @@ impl Waiters {
     /// Signals a call that it was promoted. A call that is not registered has accepted the promotion already, or gives
     /// it back.
     pub(crate) fn promoted(&self, promotion: Promotion) {
-        let slot = self.shared.table.lock().waiters.get(&promotion.call_id()).cloned();
-        if let Some(slot) = slot {
-            slot.signal(Signal::Promoted(promotion));
-        }
+        self.signal(&promotion.call_id(), Signal::Promoted(promotion));
     }
 
     /// Signals a call to send an attempt.
     pub(crate) fn recheck(&self, call_id: &CallId) {
+        self.signal(call_id, Signal::Recheck);
+    }
+
+    fn signal(&self, call_id: &CallId, signal: Signal) {
         let slot = self.shared.table.lock().waiters.get(call_id).cloned();
         if let Some(slot) = slot {
-            slot.signal(Signal::Recheck);
+            slot.signal(signal);
         }
     }
 

@@ -1,7 +1,5 @@
 //! [`MemoryStore`]: leases in memory, for the tests of programs that use this crate.
 
-mod faults;
-
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +7,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use mongo_lease_core::memory::{Collection, Leases, MemoryCommand, PromotionEvent};
 use mongodb::bson::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::clock::MemoryClock;
 use crate::lock::Lock;
 use crate::token::Token;
-use faults::Faults;
-pub use faults::MemoryFault;
 
 /// Leases in memory instead of a database: a double for tests.
 ///
@@ -53,7 +49,7 @@ pub use faults::MemoryFault;
 #[derive(Clone)]
 pub struct MemoryStore {
     shared: Arc<Shared>,
-    faults: Arc<Faults>,
+    faults: Arc<Lock<Faults>>,
 }
 
 struct Shared {
@@ -61,6 +57,28 @@ struct Shared {
     leases: Lock<Leases>,
     /// The number of the next event.
     events: watch::Sender<u64>,
+}
+
+/// The troubles that a test makes: commands that fail, and a store that does not answer.
+#[derive(Default)]
+struct Faults {
+    planned: Vec<(MemoryCommand, MemoryFault)>,
+    hangs: usize,
+    /// The commands that wait for the end of the last hang, in their order.
+    waiting: Vec<oneshot::Sender<()>>,
+}
+
+/// A fault of one command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum MemoryFault {
+    /// There is no primary at this moment. The command does nothing, and the manager sends it again.
+    NoPrimary,
+    /// The database refuses the command for good, as for want of a privilege. The call fails with
+    /// [`Error::MongoDb`](crate::Error::MongoDb).
+    Refused,
+    /// The command is carried out, and its reply is lost. The manager sends it again, and finds what the first one did.
+    LostReply,
 }
 
 /// A database that does not answer. Dropping this ends it. See [`MemoryStore::hang`].
@@ -126,7 +144,7 @@ impl MemoryStore {
     /// Calls end by their deadlines, and holders lose their leases when their time is over.
     /// [`expire`](MemoryStore::expire) and [`release`](MemoryStore::release) still work.
     pub fn hang(&self) -> MemoryHang {
-        self.faults.begin_hang();
+        self.faults.lock().hangs += 1;
         MemoryHang { store: self.clone() }
     }
 
@@ -134,7 +152,7 @@ impl MemoryStore {
     /// command may carry many calls, and the fault is for all of them. A manager sends commands of its own accord too,
     /// and sends a command again after a fault that allows it.
     pub fn fail_next(&self, command: MemoryCommand, fault: MemoryFault) {
-        self.faults.plan(command, fault);
+        self.faults.lock().planned.push((command, fault));
     }
 
     /// Carries the next command of this kind out, and loses its reply: as
@@ -146,12 +164,12 @@ impl MemoryStore {
     /// How many planned faults no command has met yet. A command that hangs has met its fault.
     #[must_use]
     pub fn faults_left(&self) -> usize {
-        self.faults.left()
+        self.faults.lock().planned.len()
     }
 
     /// Forgets the planned faults that have not happened yet.
     pub fn clear_faults(&self) {
-        self.faults.clear();
+        self.faults.lock().planned.clear();
     }
 
     /// Ends the time of a lease on the store alone. Returns false if no lease of this name is held, or kept by
@@ -188,12 +206,24 @@ impl MemoryStore {
 
     /// Waits while the store hangs.
     pub(crate) async fn until_it_answers(&self) {
-        self.faults.until_it_answers().await;
+        let answered = {
+            let mut faults = self.faults.lock();
+            if faults.hangs == 0 {
+                return;
+            }
+            let (sender, receiver) = oneshot::channel();
+            faults.waiting.push(sender);
+            receiver
+        };
+        // The sender is used or kept.
+        let _ = answered.await;
     }
 
-    /// The fault that happens to a command of this kind.
+    /// The fault that is planned for a command of this kind. It happens once.
     pub(crate) fn take_fault(&self, command: Option<MemoryCommand>) -> Option<MemoryFault> {
-        self.faults.take(command?)
+        let (command, mut faults) = (command?, self.faults.lock());
+        let place = faults.planned.iter().position(|&(planned, _)| planned == command)?;
+        Some(faults.planned.remove(place).1)
     }
 
     /// Carries a command out, and tells the streams of it.
@@ -236,8 +266,19 @@ impl Default for MemoryStore {
 }
 
 impl Drop for MemoryHang {
+    /// Ends one hang. After the last one, the commands that waited go on in their order.
     fn drop(&mut self) {
-        self.store.faults.end_hang();
+        let mut faults = self.store.faults.lock();
+        faults.hangs = faults.hangs.saturating_sub(1);
+        if faults.hangs > 0 {
+            return;
+        }
+        let waiting = std::mem::take(&mut faults.waiting);
+        drop(faults);
+        for command in waiting {
+            // The command's task may have ended with its runtime.
+            let _ = command.send(());
+        }
     }
 }
 
