@@ -224,7 +224,8 @@ impl LeaseManagerBuilder {
     /// Call it within a tokio runtime that lasts as long as the manager: the manager's tasks run there.
     ///
     /// # Errors
-    /// - [`Error::InvalidOption`], before anything is sent, when an option is out of range or two contradict each other.
+    /// - [`Error::InvalidOption`], before anything is sent, when an option is out of range or two contradict each
+    ///   other.
     /// - [`Error::NotMigrated`] when the unique index on `name` or the TTL index on `expiresAt` is missing or has the
     ///   wrong options: without the unique index one lease can be granted twice.
     /// - [`Error::Unsupported`] when the server lacks a required feature.

@@ -71,9 +71,8 @@ pub struct Election {
     newest: Arc<Lock<CancellationToken>>,
 }
 
-/// The leadership of one term, with the leader's lease.
-///
-/// Dropping it releases the leadership in the background; [`resign`](Leadership::resign) also reports the outcome.
+/// The leadership of one term, with the leader's lease. Dropping it releases the leadership in the background;
+/// [`resign`](Leadership::resign) also reports the outcome.
 #[must_use = "a leadership that is dropped is given back at once"]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
@@ -118,8 +117,8 @@ impl Election {
         }
     }
 
-    /// How long the leader's lease lasts without a renewal, and how long there is no leader after a leader's crash. From
-    /// 100 ms to 366 days. Defaults to the manager's.
+    /// How long the leader's lease lasts without a renewal, and how long there is no leader after a leader's crash.
+    /// From 100 ms to 366 days. Defaults to the manager's.
     pub fn ttl(mut self, ttl: Duration) -> Election {
         self.campaign = self.campaign.ttl(ttl);
         self
@@ -138,8 +137,8 @@ impl Election {
         self
     }
 
-    /// How long before the end of its lease a leader is told to stop, and how long its work may go on after it was asked
-    /// to step down. Defaults to a sixth of the ttl. A time above half of the ttl counts as that half.
+    /// How long before the end of its lease a leader is told to stop, and how long its work may go on after it was
+    /// asked to step down. Defaults to a sixth of the ttl. A time above half of the ttl counts as that half.
     pub fn stop_before(mut self, time: Duration) -> Election {
         self.stop_before = Some(time);
         self

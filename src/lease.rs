@@ -110,8 +110,9 @@ impl Lease {
         !self.holding.permits.is_exclusive()
     }
 
-    /// The fencing token. It is greater than that of every earlier grant of this name beside which it could not be held:
-    /// of an exclusive lease, of every earlier grant. The tokens of those who hold a name together are in no order.
+    /// The fencing token. It is greater than that of every earlier grant of this name beside which it could not be
+    /// held: of an exclusive lease, of every earlier grant. The tokens of those who hold a name together are in no
+    /// order.
     ///
     /// # Errors
     /// [`Error::Lost`] if the lease is no longer valid.
@@ -130,8 +131,8 @@ impl Lease {
         self.holding.token
     }
 
-    /// A lower bound of the lease's expiry on the server, by the server's clock. The reply to a renewal does not contain
-    /// the expiry.
+    /// A lower bound of the lease's expiry on the server, by the server's clock. The reply to a renewal does not
+    /// contain the expiry.
     #[must_use]
     pub fn expires_at(&self) -> DateTime<Utc> {
         self.holding.expires_at()
@@ -167,7 +168,7 @@ impl Lease {
     /// Dropping the future changes nothing.
     pub async fn lost(&self) -> LostReason {
         self.holding.lost().cancelled().await;
-        self.holding.reason()
+        self.holding.reason_for_end()
     }
 
     /// Why the lease was lost; of a valid lease, why it is lost if its validity ends now.
@@ -184,8 +185,8 @@ impl Lease {
 
     /// Runs `work`, and drops it if the lease is lost.
     ///
-    /// Dropping the work stops it at its next `await`. Tasks that it has started go on, and commands that it has sent may
-    /// still arrive: only the token or a guarded transaction protects against those.
+    /// Dropping the work stops it at its next `await`. Tasks that it has started go on, and commands that it has sent
+    /// may still arrive: only the token or a guarded transaction protects against those.
     ///
     /// # Errors
     /// [`Error::Lost`] if the lease was lost before the work had ended.
@@ -264,8 +265,8 @@ impl Lease {
     /// # Cancel safety
     /// Avoid dropping the future: the server may or may not have carried the command out, and the transaction should be
     /// aborted. If it was the first command of the transaction, the driver does not know that the server has begun one,
-    /// and its abort sends nothing. Until the server ends that transaction (after 60 s by default), this lease cannot be
-    /// renewed, and may be lost.
+    /// and its abort sends nothing. Until the server ends that transaction (after 60 s by default), this lease cannot
+    /// be renewed, and may be lost.
     ///
     /// # Examples
     /// ```no_run
@@ -331,11 +332,11 @@ impl Lease {
 
     /// Releases the lease, if its document still names this holder.
     ///
-    /// It hands the lease off to the first live waiter, or deletes the document if the queue is empty: in one round trip
-    /// in most cases, in two or three where the document is not as it is likely to be. If the lease is free by now or
-    /// has another holder, the result is [`Released::NotHeld`], and nothing changes. If the database does not confirm
-    /// the release in time (the manager's [`release_deadline`](crate::LeaseManagerBuilder::release_deadline), 10 s by
-    /// default), it is retried in the background until the lease expires.
+    /// It hands the lease off to the first live waiter, or deletes the document if the queue is empty: in one round
+    /// trip in most cases, in two or three where the document is not as it is likely to be. If the lease is free by now
+    /// or has another holder, the result is [`Released::NotHeld`], and nothing changes. If the database does not
+    /// confirm the release in time (the manager's [`release_deadline`](crate::LeaseManagerBuilder::release_deadline),
+    /// 10 s by default), it is retried in the background until the lease expires.
     ///
     /// # Errors
     /// [`Error::Unknown`] or [`Error::MongoDb`] if the release was not confirmed; [`Error::Damaged`] if the document is
@@ -375,8 +376,8 @@ impl Lease {
         Ok(released)
     }
 
-    /// Detaches the lease from this handle without releasing it: renews it once more, so that it stays held for its whole
-    /// ttl from now on, or until [`resume`](crate::LeaseManager::resume) takes it up in this or another process.
+    /// Detaches the lease from this handle without releasing it: renews it once more, so that it stays held for its
+    /// whole ttl from now on, or until [`resume`](crate::LeaseManager::resume) takes it up in this or another process.
     ///
     /// # Errors
     /// As [`renew`](Lease::renew); and [`Error::Unsupported`] for a lease that others may
@@ -390,7 +391,7 @@ impl Lease {
         self.engine.renewer.remove(self.number);
         if !self.holding.end() {
             // A shutdown came first, and releases the lease.
-            return Err(self.holding.error(&self.holding.reason()));
+            return Err(self.holding.error(&self.holding.reason_for_end()));
         }
         // Not settled with the call: if a late attempt finds the lease granted to us, that grant must stay.
         self.is_settled = true;

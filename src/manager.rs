@@ -40,8 +40,8 @@ use crate::telemetry::Event;
 /// ```
 ///
 /// # Clean shutdown
-/// After the last clone and the last lease are dropped, the background tasks end once everything is released. If the
-/// process ends before that, its leases stay held until they expire: call [`shutdown`](LeaseManager::shutdown) first.
+/// After the last clone and the last lease are dropped, everything is released in the background. If the process ends
+/// before that, its leases stay held until they expire: call [`shutdown`](LeaseManager::shutdown) first.
 #[derive(Clone)]
 pub struct LeaseManager {
     engine: Arc<Engine>,
@@ -172,11 +172,11 @@ impl LeaseManager {
         }
     }
 
-    /// Renews a [detached](Lease::detach) lease, if it is still held, and leaves it detached. Returns the new expiry, by
-    /// the server's clock.
+    /// Renews a [detached](Lease::detach) lease, if it is still held, and leaves it detached. Returns the new expiry,
+    /// by the server's clock.
     ///
-    /// The key stays valid, so a failed call can be repeated. The lease lasts for its ttl from now on; with `ttl`, which
-    /// is then its ttl, for that. The expiry never becomes earlier.
+    /// The key stays valid, so a failed call can be repeated. The lease lasts for its ttl from now on; with `ttl`,
+    /// which is then its ttl, for that. The expiry never becomes earlier.
     ///
     /// # Errors
     /// [`Error::Lost`] if the lease has expired, has another holder, or was resumed; [`Error::Damaged`];
@@ -303,8 +303,7 @@ impl LeaseManager {
         expected_value: impl Into<String>,
     ) -> Result<Released> {
         let expected_value = expected_value.into();
-        // Any value that can be in a document is allowed: also that of a tombstone, and an empty one, which another
-        // program may have written.
+        // Any value that can be in a document is allowed: also that of a tombstone, and an empty one.
         check_label(&expected_value).map_err(|reason| Error::invalid_option("value", reason))?;
         // But not the one that all holders of a shared lease have: its release would delete their document.
         if LeaseInfo::is_shared_value(&expected_value) {
@@ -314,8 +313,8 @@ impl LeaseManager {
         self.release_any(name.into(), expected_value).await
     }
 
-    /// Reads the state of a lease; `None` if it is not held. Of a lease in [shared use](LeaseInfo::shared), it reads the
-    /// [holders](LeaseInfo::holders) too.
+    /// Reads the state of a lease; `None` if it is not held. Of a lease in [shared use](LeaseInfo::shared), it reads
+    /// the [holders](LeaseInfo::holders) too.
     ///
     /// # Errors
     /// [`Error::InvalidName`] before anything is sent; [`Error::MongoDb`] or [`Error::Unknown`] if the database did not
@@ -332,8 +331,8 @@ impl LeaseManager {
         List::new(Arc::clone(&self.engine))
     }
 
-    /// Streams the events of this manager's leases from now on. A listener that falls more than 1,024 events behind gets
-    /// the number of missed events, and delays no other task.
+    /// Streams the events of this manager's leases from now on. A listener that falls more than 1,024 events behind
+    /// gets the number of missed events, and delays no other task.
     pub fn events(&self) -> impl Stream<Item = Event> + Send + use<> {
         self.engine.events.listen()
     }

@@ -131,8 +131,8 @@ impl ScheduledJob {
 
     /// Runs the job, unless it runs elsewhere or has just run there.
     ///
-    /// While the database does not answer, it retries for the time of two attempts (10 s by default). The work is dropped
-    /// if the lease is lost. The future is `Send` if the work's is.
+    /// While the database does not answer, it retries for the time of two attempts (10 s by default). The work is
+    /// dropped if the lease is lost. The future is `Send` if the work's is.
     ///
     /// # Errors
     /// - [`Error::Lost`] if the lease was lost before the work had ended, or the work took longer than

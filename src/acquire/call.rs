@@ -33,7 +33,7 @@ pub(crate) struct AcquireCall {
     pub(crate) hold_at_least: Option<Duration>,
     pub(crate) started: Instant,
     /// Another owner has taken over the cleanup of this call.
-    is_passed_on: bool,
+    pub(crate) is_passed_on: bool,
 }
 
 impl Drop for AcquireCall {
@@ -61,16 +61,6 @@ impl AcquireCall {
 
     pub(crate) fn permits(&self) -> Permits {
         self.request.permits
-    }
-
-    /// Whether any attempt has been sent.
-    pub(crate) fn has_started(&self) -> bool {
-        self.cleanup.has_started()
-    }
-
-    /// Marks that another owner takes over the cleanup of this call.
-    pub(crate) fn pass_on(&mut self) {
-        self.is_passed_on = true;
     }
 
     /// Sends attempts until the server grants the lease or refuses it.
@@ -155,8 +145,8 @@ impl AcquireCall {
         let may_be_batched = self.permits().is_exclusive()
             && self.request.has_oplog
             && !self.engine.runner.has_no_majority_reads();
-        // Another attempt of a call without an answer shares a command too. The slow form does not: after a command
-        // that was lost with many calls, and under load, each would send one.
+        // Another attempt of a call without an answer shares a command too: after a command that was lost with many
+        // calls, each would send one.
         let is_fast =
             (is_first || is_unanswered && may_be_batched) && self.may_be_fast(predecessor);
         let attempt = self.cleanup.start();
@@ -224,8 +214,7 @@ impl AcquireCall {
         Ok(self.accept_grant(grant, Accepted::Answer(granted.sent)))
     }
 
-    /// Makes a lease of a promotion that is valid for `term` at first. Returns `None` when its validity has passed
-    /// already.
+    /// Makes a lease of a promotion that is valid for `term` at first. Returns `None` when that has passed already.
     pub(crate) fn accept_promotion(&self, told: Promotion, term: Duration) -> Option<Lease> {
         self.engine.hints.contended.found(&self.request.name);
         let grant = Grant {

@@ -175,8 +175,8 @@ impl Acquire {
         self
     }
 
-    /// The longest time for which the lease is held, however often it is renewed: from the start of the acquire call, or
-    /// from the hand-off to a waiter. Then it is lost, as
+    /// The longest time for which the lease is held, however often it is renewed: from the start of the acquire call,
+    /// or from the hand-off to a waiter. Then it is lost, as
     /// [`LostReason::EndedAsAsked`](crate::LostReason::EndedAsAsked). Defaults to no limit.
     pub fn max_hold(mut self, longest: Duration) -> Acquire {
         self.hold_options.max_hold = Some(longest);

@@ -60,7 +60,7 @@ impl Drop for QueuedCall {
         // A call that has sent no attempt has only the entry that it inherited. A call that has sent one has an entry
         // of its own, if any.
         let inherited = match (self.inherited.take(), self.slot.take()) {
-            (Some(mut inherited), _) if !self.call.has_started() => {
+            (Some(mut inherited), _) if !self.call.cleanup.has_started() => {
                 inherited.waiter = waiter;
                 Some(inherited)
             }
@@ -68,7 +68,7 @@ impl Drop for QueuedCall {
             (_, Some(slot))
                 if self.call.permits().is_exclusive() && slot.call().has_only_an_entry() =>
             {
-                self.call.pass_on();
+                self.call.is_passed_on = true;
                 Some(InheritedEntry { slot, waiter })
             }
             (_, _) => None,
@@ -170,8 +170,8 @@ impl QueuedCall {
         }
     }
 
-    /// Sends attempts until one is answered. Its future is large: the caller boxes it, so that a call keeps no room for
-    /// it while it waits.
+    /// Sends attempts until one is answered. The caller boxes its large future, so that a call that waits has no room
+    /// for it.
     async fn acquire(&mut self) -> Result<AcquireOutcome> {
         let Some(slot) = &self.slot else {
             return Err(self.timeout(None));
@@ -215,8 +215,7 @@ impl QueuedCall {
         let (Some(ahead), Some(slot)) = (ahead, &self.slot) else {
             return Err(Error::QueueFull { name: info.name, waiting: info.waiting });
         };
-        // Must come before the query of the stream's state: when the stream ends, only calls marked as queued are
-        // notified.
+        // Before the query of the stream's state: when the stream ends, only calls marked as queued are notified.
         slot.joined_queue(sent, at.map(Token::from));
         if self.held.is_none() {
             engine.events.report(Event::Queued { name: info.name.clone(), ahead });
@@ -273,8 +272,7 @@ impl QueuedCall {
         };
         let inherited = async {
             match &self.inherited {
-                // This call cannot rely on a promotion of the inherited entry: it takes the grant over with an attempt
-                // of its own.
+                // This call takes a grant of the inherited entry over with an attempt of its own.
                 Some(inherited) => drop(inherited.slot.signal().await),
                 None => std::future::pending().await,
             }

@@ -31,8 +31,8 @@ impl BatchOp for AcquireBatch {
         acquires: &[FastAcquire],
         limits: AttemptLimits,
     ) -> AttemptResult<Vec<AttemptResult<AcquireReply>>> {
-        // A statement that was sent before may find its own grant and write nothing. The operation time of such a reply
-        // is no token, so the statement needs the read that follows even when it goes alone.
+        // A statement that was sent before may find its own grant and write nothing: then the operation time of the
+        // reply is no token, and the read that follows is needed.
         if let [acquire @ FastAcquire { resends: 0, .. }] = acquires {
             let answer = or_use_full_form(acquire, slot.run(acquire, limits).await);
             return Ok(vec![Ok(answer?)]);
@@ -68,9 +68,8 @@ impl BatchOp for AcquireBatch {
     /// Recovers the calls of a command that the server cut off.
     ///
     /// The statements in front of the held-up one may have granted. They are sent again with identities of their own,
-    /// find the earlier grant, and change nothing; the read after the new command then shows it. This is safe only if
-    /// no part of the old command can still be carried out. A router may answer while a shard still works, so behind a
-    /// router each call goes on alone.
+    /// find the earlier grant, and change nothing; the read after the new command then shows it. A router may answer
+    /// while a shard still carries the old command out, so behind a router each call goes on alone.
     async fn after_cut_off(
         &self,
         _slot: &Slot,

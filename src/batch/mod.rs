@@ -236,8 +236,8 @@ impl<O: BatchOp> Shared<O> {
         });
     }
 
-    /// Completes when a call waits, and `moment` has come. It sets no timer while nobody waits: one for each command would
-    /// interrupt the thread that waits for the network each time.
+    /// Completes when a call waits, and `moment` has come. It sets no timer while nobody waits: one for each command
+    /// would interrupt the thread that waits for the network each time.
     async fn delays_others(&self, moment: Instant) {
         let left = self.left_waiting.notified();
         tokio::pin!(left);

@@ -196,7 +196,8 @@ impl Engine {
         self.indexes_are_there.store(false, Ordering::Release);
     }
 
-    /// The timings for this ttl; the manager's own are shared. An attempt deadline that is too long for it is shortened.
+    /// The timings for this ttl; the manager's own are shared. An attempt deadline that is too long for it is
+    /// shortened.
     pub(crate) fn timing_for(&self, ttl: Duration) -> Result<Arc<Timing>> {
         let asked = self.options.attempt_deadline.map(|asked| asked.min(ttl / 2));
         let timing = Timing::new(ttl, self.timing.max_clock_skew, asked).map_err(timing_error)?;

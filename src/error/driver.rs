@@ -29,9 +29,8 @@ fn is_about_login(error: &DriverError) -> bool {
     }
 }
 
-/// The reason alone, without the details that the driver dumps: the fields of the error, the description of all
-/// servers, the bytes of the reply. If a privilege is missing, only the command's name: the server's text repeats the
-/// whole command, with the lease's value and metadata.
+/// The reason alone, without the details that the driver dumps. If a privilege is missing, only the command's name: the
+/// server's text repeats the whole command, with the lease's value and metadata.
 pub(super) fn condense(error: &DriverError) -> String {
     let text = error.kind.to_string();
     // The driver may add new kinds.

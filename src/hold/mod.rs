@@ -62,7 +62,7 @@ pub(crate) struct Grant {
 }
 
 impl Holding {
-    /// The grant, as a command renews it: for the time that this holder relies on.
+    /// The grant, as a command renews it.
     pub(crate) fn renewal_target(&self) -> RenewalTarget {
         let lasts = self.timing.ttl + self.timing.max_clock_skew;
         RenewalTarget { key: Arc::clone(&self.key), lasts }
@@ -176,11 +176,6 @@ impl Holding {
         lost
     }
 
-    /// Why the lease was lost. Only valid after [`Holding::lost`] is cancelled.
-    pub(crate) fn reason(&self) -> LostReason {
-        self.reason.get().cloned().unwrap_or(LostReason::NotRenewed)
-    }
-
     /// Why the lease was lost; of a valid lease, why it is lost if its validity ends now.
     pub(crate) fn reason_for_end(&self) -> LostReason {
         let holder = self.holder.lock();
@@ -244,8 +239,8 @@ impl Holding {
 
     /// Reports that a renewal was not confirmed.
     pub(crate) fn tell_renewal_failed(&self, reason: &str) {
-        let (name, token, remaining) = (self.name(), self.token, self.remaining());
-        let reason = reason.to_owned();
+        let (name, token, reason) = (self.name(), self.token, reason.to_owned());
+        let remaining = self.remaining();
         self.events.report(Event::RenewalFailed { name, token, remaining, reason });
     }
 

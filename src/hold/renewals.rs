@@ -78,8 +78,7 @@ impl Batch {
     }
 
     /// Splits the batch, or returns it as an error if it has one lease only. Each piece has two thirds of the time of
-    /// the whole, because it may have to be split again. So one held-up lease among 2,000 is isolated while there is
-    /// still time for the others.
+    /// the whole: so one held-up lease among 2,000 is isolated while there is still time for the others.
     pub(super) fn pieces(self) -> Result<Vec<Batch>, Batch> {
         let Batch { members, planned_at, is_held_up, is_shared, deadline } = self;
         let batch =

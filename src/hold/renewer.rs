@@ -156,8 +156,7 @@ impl Agenda {
             return due;
         };
         // A nearly due holding goes out only together with one that is due. Otherwise each pass over the agenda would
-        // send for the few that have come near since the last pass, each answer would cause another pass, and batches
-        // would never form.
+        // send for the few that have come near since the last one, and batches would never form.
         if now < first {
             return due;
         }

@@ -23,8 +23,8 @@ pub(crate) enum Unmatched {
     Present,
 }
 
-/// Reads the lease, and returns why a command that names this grant matched nothing. Others may hold the lease too if it
-/// `is_shared`.
+/// Reads the lease, and returns why a command that names this grant matched nothing. Others may hold the lease too if
+/// it `is_shared`.
 pub(crate) async fn why_unmatched(
     runner: &Runner,
     key: &GrantKey,
@@ -61,7 +61,7 @@ pub(super) fn loss_of(key: &GrantKey, found: Option<&LeaseSnapshot>) -> Option<L
         return Some(LostReason::TakenOver { by: seen.info.owner.clone() });
     }
     match &seen.grant_id {
-        Some(grant_id) if grant_id == key.grant_id() => None,
+        Some(grant_id) if grant_id.as_str() == key.grant_id() => None,
         // A key with the id of no grant was made up, and nobody has resumed the lease with it.
         Some(grant_id)
             if grant_id.is_resumed() && GrantId::from(key.grant_id()).may_be_of(key.value()) =>

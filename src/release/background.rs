@@ -47,7 +47,8 @@ pub(crate) struct BackgroundReleaser {
     sender: mpsc::UnboundedSender<GiveBack>,
     stop: CancellationToken,
     give_up: CancellationToken,
-    clock: Clock,
+    /// The clock of the manager.
+    pub(super) clock: Clock,
 }
 
 #[derive(Clone)]
@@ -75,11 +76,6 @@ impl BackgroundReleaser {
     /// Leaves the leases that a transaction holds up to expire.
     pub(crate) fn give_up_held_up(&self) {
         self.give_up.cancel();
-    }
-
-    /// The clock of the manager.
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
     }
 
     /// Queues a lease or grant for release.

@@ -108,7 +108,7 @@ impl CallState {
         let (name, value) = (request.name.clone(), request.value.clone());
         let target = ReleaseTarget { name, value, grant, form: Form::of(request.permits) };
         // An unrenewed grant lasts no longer than this, and a queue entry expires earlier.
-        let now = self.background.clock().now();
+        let now = self.background.clock.now();
         let until = now.after(request.timing.ttl).after(request.timing.max_clock_skew);
         let (hold_at_least, pending) = (None, None);
         self.background.give_back(GiveBack { target, until, hold_at_least, hint, pending });

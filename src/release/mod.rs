@@ -1,9 +1,8 @@
 //! Ends leases: for holders, the background releaser and operators.
 //!
 //! The document of a holder that is alone is deleted, or becomes a tombstone. Beside other holders, or with a queue, a
-//! release ends its own grant and admits the waiters that fit then. If all waiters have died, the lease ends, and the
-//! server removes the document. Each command checks its own conditions, so the order of the commands affects speed
-//! only: the last command matches every remaining state.
+//! release ends its own grant and admits the waiters that fit then. Each command checks its own conditions, so the
+//! order of the commands affects speed only: the last command matches every remaining state.
 //!
 //! The first attempts of many releases share a command. Attempts that must be repeated share commands only with other
 //! repeated ones: after a lost reply it is unknown which leases of the command had already ended.
@@ -91,10 +90,8 @@ pub enum Released {
     Released,
     /// The lease was not held under this name and value. Nothing changed.
     NotHeld,
-    /// The lease is not held under this name and value. This release may have ended it.
-    ///
-    /// Either an earlier attempt of the same release was not answered. Or the release shared a command with others,
-    /// another process had ended one of those leases, and the server's count does not tell which one.
+    /// The lease is not held under this name and value. This release may have ended it: an earlier attempt was not
+    /// answered, or it shared a command with releases of others, one of whose leases another process had ended.
     Unknown,
 }
 

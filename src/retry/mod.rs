@@ -1,9 +1,8 @@
 //! Retries a command until it is answered or the caller's deadline passes.
 //!
 //! An attempt begins when its command is sent. While it waits in this process, for its batch or for a slot, no other
-//! one is started: under load, that would send more. When an attempt that was sent takes too long, another one is sent
-//! beside it, and the first goes on: driver futures are never dropped. So this is only for commands that may be applied
-//! twice. The answer includes what is known of the earlier attempts.
+//! one is started. When an attempt that was sent takes too long, another one is sent beside it, and the first goes on.
+//! So this is only for commands that may be applied twice. The answer includes what is known of the earlier attempts.
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +30,7 @@ pub(crate) struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// A limit of one attempt's time from now. Within it, a failed attempt is repeated.
+    /// Within one attempt's time from now, a failed attempt is repeated.
     pub(crate) fn one_attempt(now: Instant, attempt: Duration) -> RetryPolicy {
         RetryPolicy { attempt, deadline: now.after(attempt) }
     }
@@ -76,7 +75,7 @@ pub(crate) async fn run_alone<C: Command + Clone>(
     policy: RetryPolicy,
 ) -> AttemptResult<Answer<C::Reply>> {
     let attempt = |time| alone.start(name, command.clone(), time, |_| true, |_| ());
-    until_answered(alone.clock(), policy, attempt, |_| false).await
+    until_answered(alone.runner.clock(), policy, attempt, |_| false).await
 }
 
 /// Runs a command on many documents. A failure because one of them is held up is not retried: the caller then splits

@@ -86,13 +86,12 @@ impl Backend {
         async move {
             match backend {
                 Backend::Server(database) => {
+                    let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
                     let options = ChangeStreamOptions::builder()
                         .start_at_operation_time(since.map(Timestamp::from))
                         .max_await_time(await_time)
                         .read_concern(ReadConcern::majority())
-                        .selection_criteria(SelectionCriteria::ReadPreference(
-                            ReadPreference::Primary,
-                        ))
+                        .selection_criteria(primary)
                         .build();
                     let collection = database.collection::<Document>(&collection);
                     let watching = collection.watch().pipeline(watch::pipeline(&manager_id));

@@ -23,7 +23,7 @@ struct State {
 #[derive(Default)]
 struct Waiting {
     senders: VecDeque<oneshot::Sender<Occupied>>,
-    /// The length at which those whose callers have gone are removed: so each is looked at a few times only.
+    /// The length at which those whose callers have gone are removed.
     sweep_at: usize,
 }
 

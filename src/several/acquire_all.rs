@@ -189,8 +189,8 @@ impl AcquireAll {
         }
     }
 
-    /// Tries at once what is missing, up to the first name that is known to be taken. Returns as soon as it is known
-    /// which name is the first that is missing.
+    /// Tries at once what is missing, up to the first name that is known to be taken, until the first missing name is
+    /// known.
     async fn try_missing<'a>(&self, names: &'a [String], progress: &mut Progress) -> Result<()> {
         progress.held.retain(|_, lease| lease.is_valid());
         let missing = names.iter().filter(|name| !progress.held.contains_key(*name));

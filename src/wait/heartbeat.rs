@@ -1,7 +1,7 @@
 //! Sends the heartbeats of all waiters: one task per manager, one command for all names.
 //!
-//! The task waits for the clock only. As in the renewer, the heartbeats of a held-up document go in their own command
-//! from then on. So a transaction on one lease document costs the other waiters at most one short command.
+//! The task waits for the clock only. The heartbeats of a held-up document go in their own command: so a transaction on
+//! one lease document costs the other waiters at most one short command.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -128,8 +128,7 @@ impl HeartbeatTask {
         self.heartbeats_soon(batch);
     }
 
-    /// Sends the next heartbeats of these soon: at most four times as often as usual, however often calls leave and
-    /// join.
+    /// Sends the next heartbeats of these soon: at most four times as often as usual.
     fn heartbeats_soon(&self, batch: &[Arc<WaiterSlot>]) {
         let soon = self.runner.clock().now().after(self.waiters.life() / 12);
         batch.iter().for_each(|slot| slot.heartbeat_by(soon));

@@ -193,8 +193,8 @@ impl Watcher {
         }
     }
 
-    /// Whether a command gets through while the stream has its connection. It does not in a pool of one connection, or
-    /// where the streams of several managers use the whole pool. There, a stream would block all other commands.
+    /// Whether a command gets through while the stream has its connection: the streams of several managers may use the
+    /// whole pool, and block all other commands.
     async fn a_ping_passes(&self) -> Result<(), String> {
         let clock = self.runner.clock();
         clock.sleep(BESIDE).await;

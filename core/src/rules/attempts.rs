@@ -137,15 +137,15 @@ impl Attempts {
         self.give_back_when_ended()
     }
 
-    /// The lease was released or dropped, and the accepted grant is settled with it. An attempt that was applied after the
-    /// release, or after a loss, has made another grant.
+    /// The lease was released or dropped, and the accepted grant is settled with it. An attempt that was applied after
+    /// the release, or after a loss, has made another grant.
     pub fn settle(&mut self) -> CleanupAction {
         self.phase = Phase::Ended;
         self.give_back_when_ended()
     }
 
-    /// Whether the call can produce no grant except the one about to be accepted, and needs no cleanup: every attempt has
-    /// been answered, and no other answer may be a grant.
+    /// Whether the call can produce no grant except the one about to be accepted, and needs no cleanup: every attempt
+    /// has been answered, and no other answer may be a grant.
     pub fn has_one_grant_only(&self, taken: Accepted) -> bool {
         self.under_way == 0
             && self.maybe_granted <= taken.answers()

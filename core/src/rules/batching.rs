@@ -53,8 +53,8 @@ impl Batching {
         self.calls = self.calls.saturating_sub(calls);
     }
 
-    /// Whether a call with little time goes alone now. Only a few do at a time: under load, all calls come to have little
-    /// time.
+    /// Whether a call with little time goes alone now. Only a few do at a time: under load, all calls come to have
+    /// little time.
     #[must_use]
     pub fn go_alone(&mut self) -> bool {
         let goes = self.alone < UNDER_WAY_MAX;
@@ -78,8 +78,8 @@ impl Batching {
     }
 }
 
-/// Whether a call that has waited, and has this much time left, is not worth sending, as its caller would have gone when
-/// the answer comes.
+/// Whether a call that has waited, and has this much time left, is not worth sending, as its caller would have gone
+/// when the answer comes.
 ///
 /// Otherwise a process with more calls than the server carries out would send each of them just before its time is
 /// over. `typical` is how long a command takes; after one that took very long, it is more than calls have. So a call is
@@ -106,20 +106,13 @@ pub const HELD_UP_BOUND_MAX: Duration = Duration::from_secs(1);
 /// A statement that waits for a transaction uses up the time limit, and delays all other statements of its command by
 /// as much. So the limit is four times the duration of a command that went through. If none went through meanwhile, no
 /// document is held up, but the server is slow: then the limit doubles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
     took: Duration,
     doublings: u32,
-    /// When the last command went through, and when the bound was last doubled.
+    /// When the last command went through, and when the bound was last doubled; the clock's start means never.
     went_through_at: Instant,
     doubled_at: Instant,
-}
-
-impl Default for Bound {
-    fn default() -> Bound {
-        let never = Instant::START;
-        Bound { took: Duration::ZERO, doublings: 0, went_through_at: never, doubled_at: never }
-    }
 }
 
 impl Bound {

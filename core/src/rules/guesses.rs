@@ -10,8 +10,8 @@ use super::Instant;
 /// The maximum number of names of one guess. Beyond it all of them are forgotten.
 pub const NAMES_MAX: usize = 10_000;
 
-/// How long a guess is good after it was last found true. Most transactions are shorter; and a tombstone is removed 30 s
-/// after its release on average.
+/// How long a guess is good after it was last found true. Most transactions are shorter; and a tombstone is removed 30
+/// s after its release on average.
 pub const KEPT: Duration = Duration::from_secs(30);
 
 /// How many names are looked up after an insert that found a document.

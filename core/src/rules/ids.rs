@@ -131,9 +131,3 @@ impl fmt::Display for CallId {
         formatter.write_str(&self.0)
     }
 }
-
-impl PartialEq<str> for GrantId {
-    fn eq(&self, text: &str) -> bool {
-        &*self.0 == text
-    }
-}

@@ -54,8 +54,8 @@ impl Permits {
         self.limit
     }
 
-    /// How many calls of one process that ask for this wait in the queue at the same time. With one, a process would get
-    /// one of its readers in between two writers. With more than the limit, some could not be admitted together.
+    /// How many calls of one process that ask for this wait in the queue at the same time. With one, a process would
+    /// get one of its readers in between two writers. With more than the limit, some could not be admitted together.
     pub fn active_calls(self) -> u32 {
         self.limit.min(ACTIVE_CALLS_MAX)
     }

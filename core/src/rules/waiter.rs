@@ -111,8 +111,8 @@ impl ServerTime {
 impl Waiter {
     /// A call that sends its first attempt at once.
     pub fn new(deadline: Instant, life: Duration) -> Waiter {
-        let (acquire_at, refused_at) = (Instant::START, Instant::START);
-        Waiter { deadline, acquire_at, refused_at, server_ms: None, life }
+        let start = Instant::START;
+        Waiter { deadline, acquire_at: start, refused_at: start, server_ms: None, life }
     }
 
     /// The call that inherits the queue entry of one that has given up.
