@@ -7,8 +7,7 @@ use futures_util::StreamExt;
 use mongo_lease_core::rules::Instant;
 
 use super::Engine;
-use crate::hold::Holding;
-use crate::hold::renewer::Number;
+use crate::hold::{Holding, Number};
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::RetryPolicy;
 

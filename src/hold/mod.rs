@@ -44,6 +44,10 @@ pub(crate) struct Holding {
     clock: Clock,
 }
 
+/// The number of a holding in the renewer's agenda.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Number(u64);
+
 /// The parts that a `Holding` is made from.
 pub(crate) struct Grant {
     pub(crate) key: GrantKey,

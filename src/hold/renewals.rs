@@ -7,10 +7,9 @@ use std::time::Duration;
 use mongo_lease_core::commands::{GrantKey, LeaseSnapshot, SharedSnapshot};
 use mongo_lease_core::rules::{Delays, HoldAction, HoldEvent, Instant, apart, pieces};
 
-use super::renewer::Number;
 use super::unmatched::{loss_of, share_of};
 use crate::clock;
-use crate::hold::Holding;
+use crate::hold::{Holding, Number};
 use crate::retry::RetryPolicy;
 
 /// The maximum number of leases in one renewal command.

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::renewals::{Batch, Due, after_look, after_look_at_holders, batches, failed, renewed};
 use crate::error::Error;
 use crate::hints::NameHint;
-use crate::hold::{Grant, Holding};
+use crate::hold::{Grant, Holding, Number};
 use crate::lock::Lock;
 use crate::retry;
 use crate::runner::{AttemptResult, Runner};
@@ -55,10 +55,6 @@ struct Scheduled {
     holding: Arc<Holding>,
     at: Instant,
 }
-
-/// The number of a holding in the agenda.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Number(u64);
 
 impl Renewer {
     /// Starts the task. It ends when `stop` is cancelled.

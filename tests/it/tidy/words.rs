@@ -46,7 +46,7 @@ limit: format.rs rules/permits.rs commands/acquire_reply.rs acquire/semaphore.rs
 value: format.rs spec/types.rs spec/document.rs memory/texts.rs commands/renew.rs acquire/mod.rs
     lease.rs
 token: lib.rs token.rs commands/mod.rs acquire/call.rs lease.rs
-fence:
+fence: fencing/mod.rs fencing/fence.rs
 guard: spec/renew.rs commands/mod.rs commands/guard.rs lease.rs
 echo: commands/mod.rs
 validity: rules/timing.rs
