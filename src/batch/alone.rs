@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::BOUND_MIN;
+use mongo_lease_core::commands::Command;
+use mongo_lease_core::rules::BOUND_MIN;
 
-use crate::clock::Clock;
 use crate::failure::Failure;
 use crate::hints::NameHint;
 use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pace, Pending, Runner};
-use mongo_lease_core::commands::Command;
 
 /// Sends commands that are each about one document. Cheap to clone.
 ///
@@ -16,7 +15,7 @@ use mongo_lease_core::commands::Command;
 /// few slots.
 #[derive(Clone)]
 pub(crate) struct Alone {
-    runner: Runner,
+    pub(crate) runner: Runner,
     /// `None` where the attempt's own deadline is the bound.
     pace: Option<Pace>,
     held_up: NameHint,
@@ -25,10 +24,6 @@ pub(crate) struct Alone {
 impl Alone {
     pub(crate) fn new(runner: Runner, pace: Option<Pace>, held_up: NameHint) -> Alone {
         Alone { runner, pace, held_up }
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        self.runner.clock()
     }
 
     /// Starts one attempt. `on_answer` gets its outcome in any case.

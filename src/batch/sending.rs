@@ -4,15 +4,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::backoff::MAJORITY;
-use mongo_lease_core::rules::batching::{is_server_slow, pieces};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Instant, MAJORITY, is_server_slow, pieces};
 
 use super::op::{BatchCall, BatchOp, Caller, longest};
 use super::{Shared, alone};
 use crate::clock;
-use crate::failure::Failure;
-use crate::runner::{AttemptLimits, AttemptResult, NOT_SENT, Slot};
+use crate::failure::{Failure, NOT_SENT};
+use crate::runner::{AttemptLimits, AttemptResult, Slot};
 
 impl<O: BatchOp> Shared<O> {
     /// Sends a batch, and answers each of its calls. Boxed, because the pieces of a batch are batches too.
@@ -24,7 +22,7 @@ impl<O: BatchOp> Shared<O> {
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             // A call that had to wait has to have the time that a command takes: its answer would come too late.
-            let typical = slot.as_ref().map(|_| self.state().batching.typical());
+            let typical = slot.as_ref().map(|_| self.state.lock().batching.typical());
             let Some((slot, batch)) = self.with_slot(slot, batch, is_held_up).await else {
                 return;
             };
@@ -131,7 +129,7 @@ impl<O: BatchOp> Shared<O> {
         sent: Instant,
     ) {
         debug_assert_eq!(answers.len(), callers.len(), "an answer for each");
-        self.state().batching.took(self.runner.clock().now().since(sent));
+        self.state.lock().batching.took(self.runner.clock().now().since(sent));
         for ((item, caller), answer) in items.iter().zip(callers).zip(answers) {
             if answer.as_ref().is_ok_and(O::has_written) {
                 self.held_up.note(O::name(item), false);

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 use tokio::time::Instant as TokioInstant;
 
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::Instant;
 
 /// The first reading of the clock. Later than zero, because times before the start are calculated too.
 const AT_FIRST: Instant = Instant::from_nanos(3_600_000_000_000);

@@ -1,9 +1,8 @@
 //! Retries a command until it is answered or the caller's deadline passes.
 //!
 //! An attempt begins when its command is sent. While it waits in this process, for its batch or for a slot, no other
-//! one is started: under load, that would send more. When an attempt that was sent takes too long, another one is sent
-//! beside it, and the first goes on: driver futures are never dropped. So this is only for commands that may be applied
-//! twice. The answer includes what is known of the earlier attempts.
+//! one is started. When an attempt that was sent takes too long, another one is sent beside it, and the first goes on.
+//! So this is only for commands that may be applied twice. The answer includes what is known of the earlier attempts.
 
 #[cfg(test)]
 mod tests;
@@ -14,16 +13,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use mongo_lease_core::commands::Command;
-use mongo_lease_core::rules::backoff::RETRY;
-use mongo_lease_core::rules::outcome::{MAYBE_APPLIED, Then};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Instant, RETRY, Then};
 
 use crate::batch::alone::Alone;
 use crate::clock::{self, Clock};
-use crate::failure::{Cause, Failure};
-use crate::runner::{
-    AttemptLimits, AttemptResult, AttemptTime, Earlier, NOT_SENT, Pending, Runner,
-};
+use crate::failure::{Failure, NOT_SENT, UNANSWERED};
+use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Earlier, Pending, Runner};
 
 /// The time limits of a command and of each of its attempts.
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +30,9 @@ pub(crate) struct RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// A limit of one attempt's time from now. Within it, a failed attempt is repeated.
+    /// Within one attempt's time from now, a failed attempt is repeated.
     pub(crate) fn one_attempt(now: Instant, attempt: Duration) -> RetryPolicy {
         RetryPolicy { attempt, deadline: now.after(attempt) }
-    }
-
-    pub(crate) fn two_attempts(now: Instant, attempt: Duration) -> RetryPolicy {
-        RetryPolicy { attempt, deadline: now.after(attempt * 2) }
     }
 
     pub(crate) fn attempt_time(&self) -> AttemptTime {
@@ -73,7 +64,7 @@ pub(crate) async fn run_unless<C: Command + Clone>(
     ends: fn(&Failure) -> bool,
 ) -> AttemptResult<Answer<C::Reply>> {
     let attempt = |time| runner.start(command.clone(), time, |_, _| ());
-    until(runner.clock(), policy, attempt, ends).await
+    until_answered(runner.clock(), policy, attempt, ends).await
 }
 
 /// Runs a command on one document until it is answered.
@@ -84,7 +75,7 @@ pub(crate) async fn run_alone<C: Command + Clone>(
     policy: RetryPolicy,
 ) -> AttemptResult<Answer<C::Reply>> {
     let attempt = |time| alone.start(name, command.clone(), time, |_| true, |_| ());
-    until_answered(alone.clock(), policy, attempt).await
+    until_answered(alone.runner.clock(), policy, attempt, |_| false).await
 }
 
 /// Runs a command on many documents. A failure because one of them is held up is not retried: the caller then splits
@@ -99,7 +90,7 @@ pub(crate) async fn run_batch<C: Command + Clone>(
         let limits = AttemptLimits { is_held_up, ..AttemptLimits::from(time) };
         runner.start(command.clone(), limits, |_, _| ())
     };
-    Ok(until(runner.clock(), policy, attempt, Failure::is_held_up).await?.reply)
+    Ok(until_answered(runner.clock(), policy, attempt, Failure::is_held_up).await?.reply)
 }
 
 /// Runs a command once, and returns its first answer of any kind. For callers that query the database before they
@@ -109,22 +100,13 @@ pub(crate) async fn run_once<C: Command>(
     command: C,
     deadline: Instant,
 ) -> AttemptResult<C::Reply> {
-    let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
     let answer = runner.start(command, AttemptTime::from(deadline), |_, _| ());
-    runner.clock().before(deadline, answer).await.unwrap_or(Err(unanswered))
+    runner.clock().before(deadline, answer).await.unwrap_or(Err(UNANSWERED))
 }
 
-/// Starts attempts until one is answered. `attempt` starts one attempt, which has the given time.
-pub(crate) fn until_answered<T>(
-    clock: &Clock,
-    policy: RetryPolicy,
-    attempt: impl FnMut(AttemptTime) -> Pending<T>,
-) -> impl Future<Output = AttemptResult<Answer<T>>> {
-    until(clock, policy, attempt, |_| false)
-}
-
-/// Like [`until_answered`], but a failure for which `ends` is true is not retried.
-async fn until<T>(
+/// Starts attempts until one is answered, or fails so that `ends` is true. `attempt` starts one attempt, which has the
+/// given time.
+pub(crate) async fn until_answered<T>(
     clock: &Clock,
     policy: RetryPolicy,
     mut attempt: impl FnMut(AttemptTime) -> Pending<T>,
@@ -168,8 +150,7 @@ async fn until<T>(
             }
             None if clock.now() >= policy.deadline => {
                 let is_sent = started.may_be_applied();
-                let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
-                let silence = if is_sent { unanswered } else { NOT_SENT };
+                let silence = if is_sent { UNANSWERED } else { NOT_SENT };
                 let maybe_applied = is_sent || earlier > Earlier::NotApplied;
                 return Err(last.unwrap_or(silence).or_maybe(maybe_applied));
             }

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Instant, MAYBE_APPLIED};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{RetryPolicy, until_answered};
@@ -25,12 +24,13 @@ fn call(
     let policy = RetryPolicy { attempt, deadline: Clock::default().now().after(wait) };
     let call = async move {
         let clock = Clock::default();
-        let answer = until_answered(&clock, policy, |_| {
+        let attempt = |_| {
             let (answer, stage, pending) = Pending::pair();
             // At the end nobody listens any more.
             let _ = sender.send((answer, stage));
             pending
-        });
+        };
+        let answer = until_answered(&clock, policy, attempt, |_| false);
         answer.await.map(|answer| (answer.reply, answer.earlier))
     };
     (attempts, call)

@@ -1,11 +1,12 @@
 //! The limits of one attempt, and the possible effects of earlier attempts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Bound, Instant};
 
-use super::pace::Pace;
 use crate::failure::Failure;
+use crate::lock::Lock;
 
 /// The time that one attempt of a command has.
 ///
@@ -43,6 +44,27 @@ pub(crate) struct AttemptLimits {
 impl From<AttemptTime> for AttemptLimits {
     fn from(time: AttemptTime) -> AttemptLimits {
         AttemptLimits { time, pace: None, is_held_up: false }
+    }
+}
+
+/// The time limit of one kind of command, by `rules::batching`. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pace(Arc<Lock<Bound>>);
+
+impl Pace {
+    /// The time limit of the next command.
+    pub(crate) fn bound(&self, is_held_up: bool) -> Duration {
+        let bound = self.0.lock();
+        if is_held_up { bound.get_held_up() } else { bound.get() }
+    }
+
+    /// Applies the answer, which came `now`, to a command that was sent at `sent`.
+    pub(super) fn answered<T>(&self, now: Instant, sent: Instant, answer: &Result<T, Failure>) {
+        match answer {
+            Ok(_) => self.0.lock().went_through(now, now.since(sent)),
+            Err(failure) if failure.is_cut_off() => self.0.lock().timed_out(now, sent),
+            Err(_) => {}
+        }
     }
 }
 

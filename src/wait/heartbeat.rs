@@ -1,13 +1,14 @@
 //! Sends the heartbeats of all waiters: one task per manager, one command for all names.
 //!
-//! The task waits for the clock only. As in the renewer, the heartbeats of a held-up document go in their own command
-//! from then on. So a transaction on one lease document costs the other waiters at most one short command.
+//! The task waits for the clock only. The heartbeats of a held-up document go in their own command: so a transaction on
+//! one lease document costs the other waiters at most one short command.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::{after_look, apart, pieces};
+use mongo_lease_core::commands::{FindEntries, Heartbeat, Renewed};
+use mongo_lease_core::rules::{after_look, apart, pieces};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
@@ -17,8 +18,6 @@ use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
 use crate::telemetry;
 use crate::wait::waiters::{Signal, WaiterSlot, Waiters};
-use mongo_lease_core::commands::heartbeat::{FindEntries, Heartbeat};
-use mongo_lease_core::commands::reply::Renewed;
 
 /// The maximum number of waiters in one command.
 const BATCH_MAX: usize = 1_000;
@@ -63,13 +62,10 @@ impl HeartbeatTask {
     }
 
     fn start_heartbeat(&self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_held_up: bool) {
-        let heart = self.clone();
-        self.runner.spawn(async move {
-            heart.send(batch, time, is_held_up).await;
-        });
+        self.runner.spawn(self.clone().send(batch, time, is_held_up));
     }
 
-    async fn send(&self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_held_up: bool) {
+    async fn send(self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_held_up: bool) {
         let entries: Vec<_> = batch.iter().map(|slot| slot.entry()).collect();
         let documents: HashSet<&str> = batch.iter().map(|slot| slot.name()).collect();
         let asked = i64::try_from(documents.len()).unwrap_or(i64::MAX);
@@ -132,8 +128,7 @@ impl HeartbeatTask {
         self.heartbeats_soon(batch);
     }
 
-    /// Sends the next heartbeats of these soon: at most four times as often as usual, however often calls leave and
-    /// join.
+    /// Sends the next heartbeats of these soon: at most four times as often as usual.
     fn heartbeats_soon(&self, batch: &[Arc<WaiterSlot>]) {
         let soon = self.runner.clock().now().after(self.waiters.life() / 12);
         batch.iter().for_each(|slot| slot.heartbeat_by(soon));

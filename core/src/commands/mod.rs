@@ -34,7 +34,13 @@ mod tests;
 mod variables;
 pub mod watch;
 
+pub use self::{
+    acquire::*, fast_acquire::*, fast_admit::*, find::*, heartbeat::*, indexes::*, probe::*,
+    release::*, renew::*, renew_holders::*, watch::*,
+};
 pub use command::{Command, DecodeError, InMemory, StatementError};
+pub use reply::{Ended, RefusedStatements, Renewed, write_concern_error};
+pub use snapshot::LeaseSnapshot;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;

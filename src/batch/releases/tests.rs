@@ -1,14 +1,12 @@
 //! Which leases a delete of many has released, by the count and a read after it.
 
-use mongo_lease_core::rules::outcome::Then;
+use mongo_lease_core::commands::{Ended, Form, GrantMatch, LeaseSnapshot, ReleaseTarget, snapshot};
+use mongo_lease_core::rules::Then;
 use mongodb::bson::{DateTime, doc};
 
 use super::{EndItem, EndReply, which_ended};
 use crate::failure::Failure;
 use crate::runner::Earlier;
-use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
-use mongo_lease_core::commands::reply::Ended;
-use mongo_lease_core::commands::snapshot::{self, LeaseSnapshot};
 
 fn target(name: &str) -> ReleaseTarget {
     let grant = GrantMatch::Grant("own.1".into());

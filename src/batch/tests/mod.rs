@@ -6,10 +6,7 @@ mod split;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::{BATCH_MAX, BOUND_MIN, UNDER_WAY_MAX};
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{BATCH_MAX, BOUND_MIN, Instant, Lane, MAYBE_APPLIED, UNDER_WAY_MAX};
 use mongodb::Client;
 use mongodb::options::{ClientOptions, ServerAddress};
 use tokio::sync::{mpsc, oneshot};
@@ -17,9 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::op::BatchOp;
 use super::{Batcher, PATIENCE};
 use crate::clock::Clock;
-use crate::failure::{Cause, Failure};
+use crate::failure::{Cause, Failure, NOT_SENT};
 use crate::hints::Hints;
-use crate::runner::{AttemptLimits, AttemptResult, Backend, NOT_SENT, Pace, Pending, Runner, Slot};
+use crate::runner::{AttemptLimits, AttemptResult, Backend, Pace, Pending, Runner, Slot};
 
 /// Longer than anything here takes, however busy the machine is.
 const LONG: Duration = Duration::from_secs(30);

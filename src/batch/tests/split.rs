@@ -1,8 +1,7 @@
 //! Batches that are cut off, repeated or not answered.
 
 use futures_util::FutureExt;
-use mongo_lease_core::rules::batching::BOUND_MIN;
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
+use mongo_lease_core::rules::{BOUND_MIN, MAYBE_APPLIED};
 use mongodb::error::{CommandError, ErrorKind};
 
 use super::{Harness, LONG, SentBatch, answer_to, answered, unanswered};

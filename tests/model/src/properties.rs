@@ -221,7 +221,7 @@ fn nobody_sleeps(bounds: &Bounds, world: &World) -> bool {
         };
         match line.waiter.clone().on(&bounds.timing(), now, WaitEvent::Timer) {
             WaitAction::WakeAt(at) => at <= now.after(Bounds::ticks(longest)),
-            WaitAction::Acquire | WaitAction::TakePromotion { .. } | WaitAction::GiveUp => true,
+            WaitAction::Acquire | WaitAction::TakePromotion(_) | WaitAction::GiveUp => true,
         }
     };
     world.clients.iter().enumerate().all(is_awake)

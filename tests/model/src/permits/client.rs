@@ -111,11 +111,11 @@ impl Calling<'_> {
                 let from = self.counts_from(sent, PermitVariant::ValidityFromReply);
                 let (timing, options) = (self.bounds.timing(), PermitBounds::hold_options());
                 let holder = Holder::granted(&timing, options, from);
-                self.accept(holder, id, token, Accepted::Answer { sent: from });
+                self.accept(holder, id, token, Accepted::Answer(from));
             }
             Says::Refused { now } => {
                 let clock = self.clock(sent);
-                self.answered(Effect::Joined { sent: clock });
+                self.answered(Effect::Joined(clock));
                 let caller = self.caller();
                 if sent >= caller.refused_at {
                     (caller.refused_at, caller.server_time) = (sent, Some(now));
@@ -123,7 +123,7 @@ impl Calling<'_> {
             }
             Says::Renewed { id, matched } => {
                 let event = match matched {
-                    true => HoldEvent::Renewed { sent: self.clock(sent) },
+                    true => HoldEvent::Renewed(self.clock(sent)),
                     false => HoldEvent::NotOurs,
                 };
                 let (timing, now) = (self.bounds.timing(), self.now());
@@ -145,7 +145,7 @@ impl Calling<'_> {
                     false => own_term.min(self.expires_at(until).since(from)),
                 };
                 let holder = Holder::promoted(&timing, options, self.now(), from, term);
-                self.accept(holder, id, token, Accepted::Promotion { sent: from });
+                self.accept(holder, id, token, Accepted::Promotion(from));
             }
         }
     }
@@ -182,7 +182,7 @@ impl Calling<'_> {
         if !waits || !caller.attempts.accept(accepted) {
             return;
         }
-        let is_beside_others = matches!(accepted, Accepted::Promotion { .. }) != mistaken;
+        let is_beside_others = matches!(accepted, Accepted::Promotion(_)) != mistaken;
         caller.stage = Stage::Holding(holder, id, Ending::first(is_beside_others));
         caller.accepted = Some(id);
         caller.token = token;

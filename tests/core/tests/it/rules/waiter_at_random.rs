@@ -74,7 +74,7 @@ impl History {
                 poll_floor: chance.one_of(&[500 * MILLI, 15_000 * MILLI, 3_600_000 * MILLI]),
             }),
             4 => WaitEvent::Recheck,
-            5 => WaitEvent::Leads { poll_floor: 15_000 * MILLI },
+            5 => WaitEvent::Leads(15_000 * MILLI),
             _ => {
                 let later = chance.one_of(&[0, 4_000, 30_000, 3_600_000, i64::MAX - SERVER_MS]);
                 WaitEvent::Promoted { sent, expires_at_ms: Some(SERVER_MS + later) }
@@ -119,12 +119,12 @@ impl History {
         match event {
             WaitEvent::Refused(refusal) => self.refused(&refusal),
             WaitEvent::Recheck | WaitEvent::Promoted { .. }
-                if !matches!(next, WaitAction::TakePromotion { .. }) =>
+                if !matches!(next, WaitAction::TakePromotion(_)) =>
             {
                 self.look_by = None;
                 self.look_from = Instant::START;
             }
-            WaitEvent::Leads { poll_floor } => {
+            WaitEvent::Leads(poll_floor) => {
                 let dead_at = self.now.after(self.life.min(poll_floor));
                 self.look_from = self.look_from.min(dead_at);
                 self.look_by = self.look_by.map(|by| by.min(dead_at));
@@ -139,7 +139,7 @@ impl History {
                 assert!(at >= self.look_from.min(self.deadline), "{at:?}");
                 assert!(self.look_by.is_some_and(|by| at <= by), "{at:?} {:?}", self.look_by);
             }
-            WaitAction::TakePromotion { term } => {
+            WaitAction::TakePromotion(term) => {
                 let WaitEvent::Promoted { sent, .. } = event else {
                     panic!("nothing was promoted: {event:?}");
                 };
@@ -150,7 +150,7 @@ impl History {
             WaitAction::GiveUp => assert!(is_over),
         }
         if is_over {
-            assert!(matches!(next, WaitAction::GiveUp | WaitAction::TakePromotion { .. }));
+            assert!(matches!(next, WaitAction::GiveUp | WaitAction::TakePromotion(_)));
         }
         if let (WaitEvent::Recheck | WaitEvent::Promoted { .. }, WaitAction::WakeAt(_)) =
             (event, next)
@@ -188,12 +188,12 @@ fn a_waiter_always_has_something_to_wait_for() {
             let kind = match next {
                 WaitAction::Acquire => 0,
                 WaitAction::WakeAt(_) => 1,
-                WaitAction::TakePromotion { .. } => 2,
+                WaitAction::TakePromotion(_) => 2,
                 WaitAction::GiveUp => 3,
             };
             counts[kind] += 1;
             history.now = match (next, chance.below(3)) {
-                (WaitAction::TakePromotion { .. } | WaitAction::GiveUp, 0) => break,
+                (WaitAction::TakePromotion(_) | WaitAction::GiveUp, 0) => break,
                 (WaitAction::WakeAt(at), 0) if at < Instant::FAR_FUTURE => at,
                 (_, 1) => history.now,
                 (_, _) => {

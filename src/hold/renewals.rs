@@ -1,20 +1,22 @@
-//! Groups due leases into renewal commands, and sets the deadline of each command.
+//! Groups due leases into renewal commands, and tells each lease what became of its renewal.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::commands::renew::GrantKey;
-use mongo_lease_core::rules::batching::{apart, pieces};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::{GrantKey, LeaseSnapshot, SharedSnapshot};
+use mongo_lease_core::rules::{Delays, HoldAction, HoldEvent, Instant, apart, pieces};
 
-use crate::hold::Holding;
+use super::unmatched::{loss_of, share_of};
+use crate::clock;
+use crate::hold::{Holding, Number};
 use crate::retry::RetryPolicy;
 
 /// The maximum number of leases in one renewal command.
 const BATCH_MAX: usize = 2_000;
 
 /// A lease in the renewer's agenda, with its number.
-pub(super) type NumberedHolding = (u64, Arc<Holding>);
+pub(super) type NumberedHolding = (Number, Arc<Holding>);
 
 /// A lease whose renewal is due.
 pub(super) struct Due {
@@ -75,8 +77,7 @@ impl Batch {
     }
 
     /// Splits the batch, or returns it as an error if it has one lease only. Each piece has two thirds of the time of
-    /// the whole, because it may have to be split again. So one held-up lease among 2,000 is isolated while there is
-    /// still time for the others.
+    /// the whole: so one held-up lease among 2,000 is isolated while there is still time for the others.
     pub(super) fn pieces(self) -> Result<Vec<Batch>, Batch> {
         let Batch { members, planned_at, is_held_up, is_shared, deadline } = self;
         let batch =
@@ -111,4 +112,91 @@ pub(super) fn batches(due: Vec<Due>, planned_at: Instant) -> impl Iterator<Item 
         let is_shared = members.first().is_some_and(is_shared);
         Batch { deadline, members, planned_at, is_held_up, is_shared }
     })
+}
+
+/// The outcomes of a renewal that was sent at `sent` and matched fewer documents than it named, by a look at these.
+///
+/// The echo tells which documents this very command has written.
+pub(super) fn after_look(
+    batch: &Batch,
+    seen: &[LeaseSnapshot],
+    sent: Instant,
+) -> Vec<(Number, HoldAction)> {
+    let by_name: HashMap<&str, &LeaseSnapshot> =
+        seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
+    let outcome = |member: &NumberedHolding| {
+        let (number, holding) = member;
+        let found = by_name.get(holding.key.name()).copied();
+        match loss_of(&holding.key, found) {
+            Some(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
+            None if is_echo(found.and_then(|seen| seen.sent), sent) => renewed(member, sent),
+            None => failed(member, batch.planned_at, "its document is damaged"),
+        }
+    };
+    batch.members.iter().map(outcome).collect()
+}
+
+/// The same as [`after_look`] for leases that others may hold too. Returns also the leases that were kept from being
+/// renewed by another one of their names that has ended: to be renewed again, without that one.
+pub(super) fn after_look_at_holders(
+    batch: &Batch,
+    seen: &[SharedSnapshot],
+    sent: Instant,
+) -> (Vec<(Number, HoldAction)>, Vec<NumberedHolding>) {
+    let by_name: HashMap<&str, &SharedSnapshot> =
+        seen.iter().map(|seen| (seen.lease.info.name.as_str(), seen)).collect();
+    let found = |holding: &Holding| {
+        share_of(&holding.key, by_name.get(holding.key.name()).copied())
+            .map(|holder| is_echo(holder.sent, sent))
+    };
+    // A release of this process may not show in a read yet.
+    let has_ended = |holding: &Holding| holding.has_ended() || found(holding).is_err();
+    let ended = batch.members.iter().filter(|(_, holding)| has_ended(holding));
+    let incomplete: HashSet<&str> = ended.map(|(_, holding)| holding.key.name()).collect();
+    let (mut outcomes, mut again) = (Vec::new(), Vec::new());
+    for member in &batch.members {
+        let (number, holding) = member;
+        match found(holding) {
+            Err(reason) => {
+                outcomes.push((*number, holding.on(HoldEvent::NotOurs, Some(reason))));
+            }
+            Ok(true) => outcomes.push(renewed(member, sent)),
+            // Its release takes it off the agenda.
+            Ok(false) if holding.has_ended() => {}
+            Ok(false) if incomplete.contains(holding.key.name()) => again.push(member.clone()),
+            Ok(false) => {
+                outcomes.push(failed(member, batch.planned_at, "its document is damaged"));
+            }
+        }
+    }
+    (outcomes, again)
+}
+
+fn is_echo(echo: Option<i64>, sent: Instant) -> bool {
+    echo.and_then(|echo| u64::try_from(echo).ok()) == Some(sent.as_micros())
+}
+
+/// Reports a confirmed renewal to the rules.
+pub(super) fn renewed((number, holding): &NumberedHolding, sent: Instant) -> (Number, HoldAction) {
+    let next = holding.on(HoldEvent::Renewed(sent), None);
+    if matches!(next, HoldAction::WakeAt(_)) {
+        holding.tell_renewed();
+    }
+    (*number, next)
+}
+
+/// Reports an unconfirmed renewal to the rules.
+pub(super) fn failed(
+    (number, holding): &NumberedHolding,
+    sent: Instant,
+    reason: &str,
+) -> (Number, HoldAction) {
+    let first = holding.timing.renew_after / 20;
+    let delays = Delays { first, longest: first * 2 };
+    let retry_after = clock::jittered(delays).next().unwrap_or(first);
+    let next = holding.on(HoldEvent::RenewalFailed { sent, retry_after }, None);
+    if matches!(next, HoldAction::WakeAt(_)) {
+        holding.tell_renewal_failed(reason);
+    }
+    (*number, next)
 }
