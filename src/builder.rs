@@ -136,8 +136,8 @@ impl LeaseManagerBuilder {
     ///
     /// A waiting process sends a heartbeat after a third of this time. A lease that is handed off to a process that has
     /// died is blocked for this time, or for the ttl where that is shorter, plus the maximum clock skew.
-    pub fn waiter_ttl(mut self, life: Duration) -> Self {
-        self.options.waiter_ttl = life;
+    pub fn waiter_ttl(mut self, waiter_ttl: Duration) -> Self {
+        self.options.waiter_ttl = waiter_ttl;
         self
     }
 
@@ -178,7 +178,7 @@ impl LeaseManagerBuilder {
     /// manager share an entry; those for [permits](crate::Acquire::limit) have up to 16. The next call gets
     /// [`Error::QueueFull`].
     pub fn max_waiting(mut self, entries: u32) -> Self {
-        self.options.queue_max = entries;
+        self.options.max_waiting = entries;
         self
     }
 

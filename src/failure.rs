@@ -1,7 +1,7 @@
 //! Why an attempt at a command failed, and whether its write may have been applied.
 
 use mongo_lease_core::commands::{DecodeError, StatementError};
-use mongo_lease_core::rules::{MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED, Then, outcome};
+use mongo_lease_core::rules::{Advice, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED, outcome};
 use mongodb::bson::{Bson, Deserializer, Document};
 use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
 use serde::Deserialize;
@@ -52,7 +52,7 @@ impl Failure {
     /// Whether the server answered, but the write may have been applied: it cut the command off, or could not confirm
     /// that the write will last. Nothing of the command is carried out after that.
     pub(crate) fn is_cut_off(&self) -> bool {
-        self.is_held_up() || matches!(self.cause, Cause::WriteConcern(_))
+        self.is_blocked() || matches!(self.cause, Cause::WriteConcern(_))
     }
 
     /// Whether the driver found no server in all the time that its client allows for that.
@@ -61,7 +61,7 @@ impl Failure {
     }
 
     /// Whether the server itself said that something held the command up: then sending a part of it may succeed.
-    pub(crate) fn is_held_up(&self) -> bool {
+    pub(crate) fn is_blocked(&self) -> bool {
         const MAX_TIME_MS_EXPIRED: i32 = 50;
         self.server_code() == Some(MAX_TIME_MS_EXPIRED)
     }
@@ -122,7 +122,7 @@ pub(crate) fn decode_failure(error: DecodeError) -> Failure {
             (outcome, write_error(code, &message).map_or(Cause::Reply(message), Cause::Write))
         }
         DecodeError::Unsupported(missing) => {
-            (Outcome { maybe_applied: true, then: Then::Stop }, Cause::Unsupported(missing))
+            (Outcome { maybe_applied: true, advice: Advice::Stop }, Cause::Unsupported(missing))
         }
         DecodeError::Reply(message) => (MAYBE_APPLIED, Cause::Reply(message)),
     };

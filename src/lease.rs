@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
 use crate::failure::{Failure, decode_failure};
 use crate::hold::unmatched::{Unmatched, why_unmatched};
-use crate::hold::{Holding, Number};
+use crate::hold::{AgendaKey, Holding};
 use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::telemetry::Operation;
@@ -39,7 +39,7 @@ use crate::token::Token;
 pub struct Lease {
     engine: Arc<Engine>,
     holding: Arc<Holding>,
-    number: Number,
+    number: AgendaKey,
     /// The lease was released or detached: the drop has nothing to give back.
     is_settled: bool,
 }
@@ -80,7 +80,7 @@ impl LeaseKey {
 }
 
 impl Lease {
-    pub(crate) fn new(engine: Arc<Engine>, holding: Arc<Holding>, number: Number) -> Lease {
+    pub(crate) fn new(engine: Arc<Engine>, holding: Arc<Holding>, number: AgendaKey) -> Lease {
         Lease { engine, holding, number, is_settled: false }
     }
 
@@ -221,9 +221,10 @@ impl Lease {
 
     async fn renew_now(&self) -> Result<()> {
         self.holding.check()?;
-        let attempt = self.holding.timing.attempt_deadline;
-        let deadline = self.engine.clock().now().after(self.holding.remaining().min(attempt * 2));
-        let policy = RetryPolicy { attempt, deadline };
+        let attempt_timeout = self.holding.timing.attempt_deadline;
+        let deadline =
+            self.engine.clock().now().after(self.holding.remaining().min(attempt_timeout * 2));
+        let policy = RetryPolicy { attempt_timeout, deadline };
         let grants = vec![self.holding.renewal_target()];
         let (renewals, name) = (&self.engine.renewals, self.name());
         let renewed = match self.is_shared() {

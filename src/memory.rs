@@ -48,11 +48,11 @@ use crate::token::Token;
 /// failovers, or of documents that another program writes. For these, test with a real server.
 #[derive(Clone)]
 pub struct MemoryStore {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     faults: Arc<Lock<Faults>>,
 }
 
-struct Shared {
+struct Inner {
     clock: MemoryClock,
     leases: Lock<Leases>,
     /// The number of the next event.
@@ -94,7 +94,7 @@ impl MemoryStore {
         let clock = MemoryClock::new();
         let leases = Lock::new(Leases::new(clock.date_ms()));
         let events = watch::Sender::new(0);
-        let shared = Arc::new(Shared { clock, leases, events });
+        let shared = Arc::new(Inner { clock, leases, events });
         MemoryStore { shared, faults: Arc::default() }
     }
 

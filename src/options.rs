@@ -43,7 +43,7 @@ pub(crate) struct ManagerOptions {
     pub(crate) poll_floor: Duration,
     pub(crate) change_stream: bool,
     pub(crate) tombstones: bool,
-    pub(crate) queue_max: u32,
+    pub(crate) max_waiting: u32,
 }
 
 impl Default for ManagerOptions {
@@ -65,7 +65,7 @@ impl Default for ManagerOptions {
             poll_floor: timing::POLL_FLOOR_DEFAULT,
             change_stream: true,
             tombstones: false,
-            queue_max: timing::QUEUE_MAX,
+            max_waiting: timing::QUEUE_MAX,
         }
     }
 }
@@ -104,7 +104,7 @@ impl ManagerOptions {
             let reason = format!("must be at most {}", human(timing::POLL_FLOOR_MAX));
             return Err(Error::invalid_option("poll_floor", reason));
         }
-        if !(1..=timing::QUEUE_MAX).contains(&self.queue_max) {
+        if !(1..=timing::QUEUE_MAX).contains(&self.max_waiting) {
             let reason = format!("must be between 1 and {}", timing::QUEUE_MAX);
             return Err(Error::invalid_option("max_waiting", reason));
         }

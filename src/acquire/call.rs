@@ -9,7 +9,7 @@ use mongo_lease_core::commands::{
     SlowAcquire, StandaloneToken,
 };
 use mongo_lease_core::info::LeaseState;
-use mongo_lease_core::rules::{Accepted, Effect, GrantId, HoldOptions, Instant, Permits, Then};
+use mongo_lease_core::rules::{Accepted, Advice, Effect, GrantId, HoldOptions, Instant, Permits};
 use mongodb::bson::Timestamp;
 
 use crate::engine::Engine;
@@ -81,7 +81,7 @@ impl AcquireCall {
         }
         loop {
             self.engine.check_open()?;
-            let policy = RetryPolicy { attempt: attempt_timeout, deadline };
+            let policy = RetryPolicy { attempt_timeout, deadline };
             let start_attempt = |time| self.start_attempt(is_unanswered, predecessor, time);
             let answer =
                 retry::until_answered(self.engine.clock(), policy, start_attempt, |_| false).await;
@@ -121,7 +121,7 @@ impl AcquireCall {
                     }
                 },
                 Err(failure)
-                    if failure.outcome.then == Then::CheckIndexes && !has_checked_indexes =>
+                    if failure.outcome.advice == Advice::CheckIndexes && !has_checked_indexes =>
                 {
                     has_checked_indexes = true;
                     self.engine.doubt_indexes();
@@ -149,19 +149,20 @@ impl AcquireCall {
         // calls, each would send one.
         let is_fast =
             (is_first || is_unanswered && may_be_batched) && self.may_be_fast(predecessor);
-        let attempt = self.cleanup.start();
+        let attempt_no = self.cleanup.start();
         let request = Arc::clone(&self.request);
         let answered = self.answered();
         let (name, alone) = (&self.request.name, &self.engine.alone);
         let has_written = AcquireReply::has_written;
         match is_fast {
             true if !self.permits().is_exclusive() => {
-                let admit = FastAdmit { request, attempt };
+                let admit = FastAdmit { request, attempt_no };
                 alone.start(name, admit, time, has_written, answered)
             }
             true => {
                 let form = self.engine.hints.fast_form(&request.name);
-                let acquire = FastAcquire { request, attempt, form, resends: 0, first_sent: None };
+                let acquire =
+                    FastAcquire { request, attempt_no, form, resends: 0, first_sent: None };
                 match may_be_batched {
                     true => self.engine.acquires.start(acquire, time, answered),
                     false => self.engine.acquires.start_alone(acquire, time, answered),
@@ -169,7 +170,7 @@ impl AcquireCall {
             }
             false => {
                 let predecessor = predecessor.map(str::to_owned);
-                let acquire = SlowAcquire { request, attempt, predecessor };
+                let acquire = SlowAcquire { request, attempt_no, predecessor };
                 alone.start(name, acquire, time, has_written, answered)
             }
         }

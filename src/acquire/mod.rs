@@ -303,8 +303,8 @@ impl Acquire {
             return Err(Error::WaitTimeout { name, waited, waited_for_turn: false, held, source });
         };
         let options = &self.engine.options;
-        let life = millis_up(options.waiter_ttl);
-        let joins = QueueOptions { life, queue_max: options.queue_max };
+        let waiter_ttl = millis_up(options.waiter_ttl);
+        let joins = QueueOptions { waiter_ttl, max_waiting: options.max_waiting };
         self.start(checked?, Some(joins))
     }
 

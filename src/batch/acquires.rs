@@ -67,7 +67,7 @@ impl BatchOp for AcquireBatch {
 
     /// Recovers the calls of a command that the server cut off.
     ///
-    /// The statements in front of the held-up one may have granted. They are sent again with identities of their own,
+    /// The statements in front of the blocked one may have granted. They are sent again with identities of their own,
     /// find the earlier grant, and change nothing; the read after the new command then shows it. A router may answer
     /// while a shard still carries the old command out, so behind a router each call goes on alone.
     async fn after_cut_off(

@@ -15,7 +15,7 @@ use super::op::BatchOp;
 use crate::clock;
 use crate::error::Error;
 use crate::failure::{Cause, Failure, decode_failure};
-use crate::runner::{AttemptLimits, AttemptResult, Earlier, Slot};
+use crate::runner::{AttemptLimits, AttemptResult, PriorEffect, Slot};
 use crate::telemetry;
 
 /// One lease to release.
@@ -23,12 +23,12 @@ use crate::telemetry;
 pub(crate) struct EndItem {
     target: ReleaseTarget,
     /// Whether an earlier command may have released it already.
-    earlier: Earlier,
+    earlier: PriorEffect,
 }
 
 impl EndItem {
     pub(crate) fn new(target: ReleaseTarget) -> EndItem {
-        EndItem { target, earlier: Earlier::NotApplied }
+        EndItem { target, earlier: PriorEffect::NotApplied }
     }
 }
 
@@ -38,9 +38,9 @@ pub(crate) enum EndReply {
     /// The lease was there, and this command released it. Of a call that leaves the queue: it is not in it any more.
     Ended,
     /// This command did not release it: the lease was not there, or its document needed another command.
-    NotEnded(Earlier),
+    NotEnded(PriorEffect),
     /// The lease is gone. Nobody knows whether it was there before the earlier commands.
-    Gone(Earlier),
+    Gone(PriorEffect),
 }
 
 /// One command that ends grants. A release sends them in turn until one of them matches.
@@ -128,7 +128,7 @@ impl BatchOp for ReleaseBatch {
 
     fn note_sent(items: &mut [EndItem], failure: &Failure, _sent: Instant) {
         for item in items {
-            item.earlier = item.earlier.max(Earlier::of(failure));
+            item.earlier = item.earlier.max(PriorEffect::of(failure));
         }
     }
 
@@ -204,7 +204,7 @@ impl ReleaseBatch {
             let ended = self.end(slot, std::slice::from_ref(item), limits.clone()).await;
             // It is unknown what the command before this one did.
             answers.push(ended.map(|ended| match ended.count {
-                0 => EndReply::NotEnded(Earlier::Unanswered),
+                0 => EndReply::NotEnded(PriorEffect::Unanswered),
                 _ => EndReply::Ended,
             }));
         }
@@ -258,7 +258,7 @@ fn which_ended(
     let answer = |item: &EndItem| match stands(item) {
         true => Ok(EndReply::NotEnded(item.earlier)),
         false if is_known => Ok(EndReply::Ended),
-        false if item.earlier > Earlier::NotApplied => Ok(EndReply::Gone(item.earlier)),
+        false if item.earlier > PriorEffect::NotApplied => Ok(EndReply::Gone(item.earlier)),
         false => {
             let reason = "fewer leases were deleted than have gone".to_owned();
             Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::Reply(reason) })

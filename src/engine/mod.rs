@@ -13,13 +13,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::batch::Batcher;
 use crate::batch::acquires::AcquireBatch;
-use crate::batch::alone::Alone;
+use crate::batch::single::SingleSender;
 use crate::clock::{self, Clock};
 use crate::error::{Error, Result};
 use crate::failure::{Cause, Failure};
 use crate::hints::Hints;
 use crate::hold::renewer::Renewer;
-use crate::hold::{Holding, Number};
+use crate::hold::{AgendaKey, Holding};
 use crate::indexes;
 use crate::lock::Lock;
 use crate::options::{ManagerOptions, timing_error};
@@ -53,9 +53,9 @@ pub(crate) struct Engine {
     pub(crate) events: Events,
     /// Sends fast-path attempts, in batches; `alone` sends full attempts, one per command.
     pub(crate) acquires: Batcher<AcquireBatch>,
-    pub(crate) alone: Alone,
+    pub(crate) alone: SingleSender,
     /// Sends the renewals that a caller requests. They have limits of their own.
-    pub(crate) renewals: Alone,
+    pub(crate) renewals: SingleSender,
     pub(crate) releaser: Releaser,
     pub(crate) hints: Hints,
     /// The local queues: the calls of this manager that wait for each lease, in order.
@@ -71,7 +71,7 @@ pub(crate) struct Engine {
     /// Leases that a shutdown has ended but not yet released. If a shutdown call is dropped, the next one continues
     /// with them. In the order of their grants: to delete documents in the order of their insertion costs the server
     /// half the time.
-    leaving: Lock<BTreeMap<Number, Arc<Holding>>>,
+    leaving: Lock<BTreeMap<AgendaKey, Arc<Holding>>>,
     /// Ends the tasks: renewals, heartbeats, the change stream.
     stop: CancellationToken,
     /// Ends the tasks when the last handle is dropped.
@@ -86,7 +86,7 @@ impl Engine {
         let id = ManagerId::new(clock::random_hex::<12>()?);
         let runner = Runner::new(backend, &options.collection, options.max_in_flight)?;
         let deadline = runner.clock().now().after(options.build_deadline);
-        let policy = RetryPolicy { attempt: timing.attempt_deadline, deadline };
+        let policy = RetryPolicy { attempt_timeout: timing.attempt_deadline, deadline };
         let topology = retry::run_unless(&runner, Hello, policy, Failure::is_out_of_reach)
             .await
             .map_err(|failure| no_server(failure, options.build_deadline))?
@@ -99,8 +99,8 @@ impl Engine {
         let ended = closing.child_token();
         let local_queues = LocalQueues::start(&runner, ended.clone(), stop.clone());
         let hints = Hints::new(may_insert, runner.clock());
-        let held_up = hints.blocked.clone();
-        heartbeat::start(&runner, waiters.clone(), &held_up, stop.clone());
+        let blocked = hints.blocked.clone();
+        heartbeat::start(&runner, waiters.clone(), &blocked, stop.clone());
         if options.change_stream && topology.has_oplog {
             let watcher = Watcher {
                 runner: runner.clone(),
@@ -113,15 +113,15 @@ impl Engine {
         } else {
             waiters.disable_stream();
         }
-        let releaser = Releaser::new(&runner, options.tombstones, &held_up);
+        let releaser = Releaser::new(&runner, options.tombstones, &blocked);
         let (pace, is_routed) = (Pace::default(), topology.is_router);
         let acquires = AcquireBatch { is_routed };
         Ok(Arc::new(Engine {
-            acquires: Batcher::new(runner.clone(), acquires, pace.clone(), held_up.clone()),
-            alone: Alone::new(runner.clone(), Some(pace), held_up.clone()),
-            renewals: Alone::new(runner.clone(), None, held_up.clone()),
+            acquires: Batcher::new(runner.clone(), acquires, pace.clone(), blocked.clone()),
+            alone: SingleSender::new(runner.clone(), Some(pace), blocked.clone()),
+            renewals: SingleSender::new(runner.clone(), None, blocked.clone()),
             hints,
-            renewer: Renewer::start(&runner, &held_up, &events, &closing, stop.clone()),
+            renewer: Renewer::start(&runner, &blocked, &events, &closing, stop.clone()),
             background: BackgroundReleaser::start(&runner, releaser.clone()),
             releaser,
             events,
@@ -149,8 +149,8 @@ impl Engine {
 
     /// The limits of a command for which no call waits longer than two attempts.
     pub(crate) fn policy(&self) -> RetryPolicy {
-        let attempt = self.timing.attempt_deadline;
-        RetryPolicy { attempt, deadline: self.clock().now().after(attempt * 2) }
+        let attempt_timeout = self.timing.attempt_deadline;
+        RetryPolicy { attempt_timeout, deadline: self.clock().now().after(attempt_timeout * 2) }
     }
 
     /// The span of a call for the lease `name`, with its token if that is known already.
@@ -207,7 +207,7 @@ impl Engine {
     /// How long a release may take.
     pub(crate) fn release_policy(&self) -> RetryPolicy {
         RetryPolicy {
-            attempt: self.timing.attempt_deadline,
+            attempt_timeout: self.timing.attempt_deadline,
             deadline: self.clock().now().after(self.options.release_deadline),
         }
     }

@@ -7,11 +7,11 @@ use futures_util::StreamExt;
 use mongo_lease_core::rules::Instant;
 
 use super::Engine;
-use crate::hold::{Holding, Number};
+use crate::hold::{AgendaKey, Holding};
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::RetryPolicy;
 
-/// How often a shutdown checks, after half of its time, whether all leases that are left are held up.
+/// How often a shutdown checks, after half of its time, whether all leases that are left are blocked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The outcome of a shutdown.
@@ -39,14 +39,14 @@ impl Engine {
         let held = self.renewer.holdings().into_iter();
         let held = held
             .filter(|(number, holding)| self.renewer.remove(*number) && holding.end_with_call());
-        let told = |(_, holding): &(Number, Arc<Holding>)| holding.tell_released();
+        let told = |(_, holding): &(AgendaKey, Arc<Holding>)| holding.tell_released();
         self.leaving.lock().extend(held.inspect(told));
         let half = self.clock().now().after(self.options.shutdown_deadline / 2);
         let released = self.release_all(half, deadline).await;
         // Calls from before the shutdown get their answers now, and their grants are released: the background task
         // hears of it in time.
         self.runner.idle(half).await;
-        self.background.give_up_held_up();
+        self.background.give_up_blocked();
         self.runner.idle(deadline).await;
         self.background.stop();
         self.stop.cancel();
@@ -69,7 +69,7 @@ impl Engine {
             self.leaving.lock().remove(number);
         }
         let mut released = later.len();
-        let policy = RetryPolicy { attempt: self.timing.attempt_deadline, deadline };
+        let policy = RetryPolicy { attempt_timeout: self.timing.attempt_deadline, deadline };
         let endings = now.iter().map(|(_, holding)| {
             let hint = match holding.permits.is_exclusive() {
                 true => ReleaseHint::Alone,
@@ -90,7 +90,7 @@ impl Engine {
                 Some(Some((_, Err(_)))) => {}
                 Some(None) => break,
                 // A look goes through all leases that are left, and not each answer needs one.
-                None if self.all_left_are_held_up() => break,
+                None if self.all_left_are_blocked() => break,
                 None => look_at = self.clock().now().after(LOOK_EVERY),
             }
         }
@@ -101,7 +101,7 @@ impl Engine {
     /// the list.
     async fn forget_not_held(
         &self,
-        not_held: &[(Number, Arc<Holding>)],
+        not_held: &[(AgendaKey, Arc<Holding>)],
         policy: RetryPolicy,
     ) -> usize {
         let targets: Vec<_> = not_held.iter().map(|(_, holding)| holding.target()).collect();
@@ -110,7 +110,7 @@ impl Engine {
         gone.filter(|(number, _)| self.leaving.lock().remove(number).is_some()).count()
     }
 
-    fn all_left_are_held_up(&self) -> bool {
-        self.leaving.lock().values().all(|holding| self.releaser.is_held_up(holding.key.name()))
+    fn all_left_are_blocked(&self) -> bool {
+        self.leaving.lock().values().all(|holding| self.releaser.is_blocked(holding.key.name()))
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_lease_core::info::{LeaseInfo, LeaseState};
-use mongo_lease_core::rules::{Then, outcome};
+use mongo_lease_core::rules::{Advice, outcome};
 use mongodb::error::{Error as DriverError, ErrorKind, TRANSIENT_TRANSACTION_ERROR, WriteFailure};
 
 use super::Error;
@@ -94,5 +94,5 @@ fn may_pass(error: &DriverError) -> bool {
         }
         _ => driver_outcome(error),
     };
-    outcome.then == Then::Retry || error.contains_label(TRANSIENT_TRANSACTION_ERROR)
+    outcome.advice == Advice::Retry || error.contains_label(TRANSIENT_TRANSACTION_ERROR)
 }

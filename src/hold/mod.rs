@@ -46,7 +46,7 @@ pub(crate) struct Holding {
 
 /// The number of a holding in the renewer's agenda.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Number(u64);
+pub(crate) struct AgendaKey(u64);
 
 /// The parts that a `Holding` is made from.
 pub(crate) struct Grant {

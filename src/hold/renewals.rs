@@ -9,14 +9,14 @@ use mongo_lease_core::rules::{Delays, HoldAction, HoldEvent, Instant, apart, pie
 
 use super::unmatched::{loss_of, share_of};
 use crate::clock;
-use crate::hold::{Holding, Number};
+use crate::hold::{AgendaKey, Holding};
 use crate::retry::RetryPolicy;
 
 /// The maximum number of leases in one renewal command.
 const BATCH_MAX: usize = 2_000;
 
 /// A lease in the renewer's agenda, with its number.
-pub(super) type NumberedHolding = (Number, Arc<Holding>);
+pub(super) type NumberedHolding = (AgendaKey, Arc<Holding>);
 
 /// A lease whose renewal is due.
 pub(super) struct Due {
@@ -36,8 +36,8 @@ pub(super) struct Batch {
     pub(super) members: Vec<NumberedHolding>,
     /// When the rules declared them due.
     pub(super) planned_at: Instant,
-    /// All are in one document, which is likely to be held up.
-    pub(super) is_held_up: bool,
+    /// All are in one document, which is likely to be blocked.
+    pub(super) is_blocked: bool,
     /// Whether others may hold these leases too. Those have a command of their own.
     pub(super) is_shared: bool,
     deadline: Duration,
@@ -72,16 +72,16 @@ impl Batch {
 
     /// A batch of these members alone, to be sent again.
     pub(super) fn of(&self, members: Vec<NumberedHolding>) -> Batch {
-        let Batch { planned_at, is_held_up, is_shared, deadline, .. } = *self;
-        Batch { members, planned_at, is_held_up, is_shared, deadline }
+        let Batch { planned_at, is_blocked, is_shared, deadline, .. } = *self;
+        Batch { members, planned_at, is_blocked, is_shared, deadline }
     }
 
     /// Splits the batch, or returns it as an error if it has one lease only. Each piece has two thirds of the time of
-    /// the whole: so one held-up lease among 2,000 is isolated while there is still time for the others.
+    /// the whole: so one blocked lease among 2,000 is isolated while there is still time for the others.
     pub(super) fn pieces(self) -> Result<Vec<Batch>, Batch> {
-        let Batch { members, planned_at, is_held_up, is_shared, deadline } = self;
+        let Batch { members, planned_at, is_blocked, is_shared, deadline } = self;
         let batch =
-            |members, deadline| Batch { members, planned_at, is_held_up, is_shared, deadline };
+            |members, deadline| Batch { members, planned_at, is_blocked, is_shared, deadline };
         match pieces(members, |(_, holding)| holding.key.name()) {
             Ok(pieces) => Ok(pieces.into_iter().map(|it| batch(it, deadline * 2 / 3)).collect()),
             Err(members) => Err(batch(members, deadline)),
@@ -106,11 +106,11 @@ pub(super) fn batches(due: Vec<Due>, planned_at: Instant) -> impl Iterator<Item 
             commands.push((members.by_ref().take(BATCH_MAX).collect(), false));
         }
     }
-    commands.into_iter().map(move |(members, is_held_up)| {
+    commands.into_iter().map(move |(members, is_blocked)| {
         let deadlines = members.iter().map(|(_, holding)| holding.timing.bulk_deadline());
         let deadline = deadlines.min().unwrap_or_default();
         let is_shared = members.first().is_some_and(is_shared);
-        Batch { deadline, members, planned_at, is_held_up, is_shared }
+        Batch { deadline, members, planned_at, is_blocked, is_shared }
     })
 }
 
@@ -121,7 +121,7 @@ pub(super) fn after_look(
     batch: &Batch,
     seen: &[LeaseSnapshot],
     sent: Instant,
-) -> Vec<(Number, HoldAction)> {
+) -> Vec<(AgendaKey, HoldAction)> {
     let by_name: HashMap<&str, &LeaseSnapshot> =
         seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
     let outcome = |member: &NumberedHolding| {
@@ -142,7 +142,7 @@ pub(super) fn after_look_at_holders(
     batch: &Batch,
     seen: &[SharedSnapshot],
     sent: Instant,
-) -> (Vec<(Number, HoldAction)>, Vec<NumberedHolding>) {
+) -> (Vec<(AgendaKey, HoldAction)>, Vec<NumberedHolding>) {
     let by_name: HashMap<&str, &SharedSnapshot> =
         seen.iter().map(|seen| (seen.lease.info.name.as_str(), seen)).collect();
     let found = |holding: &Holding| {
@@ -177,7 +177,10 @@ fn is_echo(echo: Option<i64>, sent: Instant) -> bool {
 }
 
 /// Reports a confirmed renewal to the rules.
-pub(super) fn renewed((number, holding): &NumberedHolding, sent: Instant) -> (Number, HoldAction) {
+pub(super) fn renewed(
+    (number, holding): &NumberedHolding,
+    sent: Instant,
+) -> (AgendaKey, HoldAction) {
     let next = holding.on(HoldEvent::Renewed(sent), None);
     if matches!(next, HoldAction::WakeAt(_)) {
         holding.tell_renewed();
@@ -190,7 +193,7 @@ pub(super) fn failed(
     (number, holding): &NumberedHolding,
     sent: Instant,
     reason: &str,
-) -> (Number, HoldAction) {
+) -> (AgendaKey, HoldAction) {
     let first = holding.timing.renew_after / 20;
     let delays = Delays { first, longest: first * 2 };
     let retry_after = clock::jittered(delays).next().unwrap_or(first);

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use mongo_lease_core::commands::{FindHolders, FindLeases, RenewHolders, RenewMany, Renewed};
+use mongo_lease_core::commands::{FindHolders, FindLeases, Matched, RenewHolders, RenewMany};
 use mongo_lease_core::rules::{HoldAction, HoldEvent, Instant, Lane};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::renewals::{Batch, Due, after_look, after_look_at_holders, batches, failed, renewed};
 use crate::error::Error;
 use crate::hints::NameHint;
-use crate::hold::{Grant, Holding, Number};
+use crate::hold::{AgendaKey, Grant, Holding};
 use crate::lock::Lock;
 use crate::retry;
 use crate::runner::{AttemptResult, Runner};
@@ -28,15 +28,15 @@ use crate::telemetry::{self, Events};
 /// The handle to the renewer task.
 #[derive(Clone)]
 pub(crate) struct Renewer {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     events: Events,
     /// Cancelled when the manager shuts down.
     closing: CancellationToken,
 }
 
-struct Shared {
+struct Inner {
     runner: Runner,
-    held_up: NameHint,
+    blocked: NameHint,
     agenda: Lock<Agenda>,
     /// Notified when the task has to look at the agenda before `wakes_at`.
     sooner: Notify,
@@ -45,8 +45,8 @@ struct Shared {
 #[derive(Default)]
 struct Agenda {
     next_number: u64,
-    holdings: HashMap<Number, Scheduled>,
-    times: BTreeSet<(Instant, Number)>,
+    holdings: HashMap<AgendaKey, Scheduled>,
+    times: BTreeSet<(Instant, AgendaKey)>,
     /// When the task looks at the agenda again by itself. `None` before its first look.
     wakes_at: Option<Instant>,
 }
@@ -60,14 +60,14 @@ impl Renewer {
     /// Starts the task. It ends when `stop` is cancelled.
     pub(crate) fn start(
         runner: &Runner,
-        held_up: &NameHint,
+        blocked: &NameHint,
         events: &Events,
         closing: &CancellationToken,
         stop: CancellationToken,
     ) -> Renewer {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Inner {
             runner: runner.clone(),
-            held_up: held_up.clone(),
+            blocked: blocked.clone(),
             agenda: Lock::default(),
             sooner: Notify::new(),
         });
@@ -78,7 +78,7 @@ impl Renewer {
     /// Makes a holding of a grant, and keeps it renewed.
     ///
     /// Returns `None` if the grant's validity has already ended, or the manager shuts down: then it is not a grant.
-    pub(crate) fn hold(&self, grant: Grant) -> Option<(Number, Arc<Holding>)> {
+    pub(crate) fn hold(&self, grant: Grant) -> Option<(AgendaKey, Arc<Holding>)> {
         let holding =
             Arc::new(Holding::new(grant, self.events.clone(), self.shared.runner.clock().clone()));
         if !holding.is_valid() {
@@ -94,10 +94,10 @@ impl Renewer {
         Some((number, holding))
     }
 
-    fn insert(&self, holding: Arc<Holding>) -> Number {
+    fn insert(&self, holding: Arc<Holding>) -> AgendaKey {
         let at = holding.wake_at();
         let mut agenda = self.shared.agenda.lock();
-        let number = Number(agenda.next_number);
+        let number = AgendaKey(agenda.next_number);
         agenda.next_number += 1;
         // A release does not move `wakes_at`, so a manager that acquires and releases does not wake the task each time.
         let is_sooner = agenda.wakes_at.is_some_and(|wakes_at| at < wakes_at);
@@ -112,31 +112,32 @@ impl Renewer {
     }
 
     /// Removes a holding. Returns false if it was already removed.
-    pub(crate) fn remove(&self, number: Number) -> bool {
+    pub(crate) fn remove(&self, number: AgendaKey) -> bool {
         self.shared.agenda.lock().remove(number).is_some()
     }
 
-    pub(crate) fn holdings(&self) -> Vec<(Number, Arc<Holding>)> {
+    pub(crate) fn holdings(&self) -> Vec<(AgendaKey, Arc<Holding>)> {
         let agenda = self.shared.agenda.lock();
-        let each = |(&number, place): (&Number, &Scheduled)| (number, Arc::clone(&place.holding));
+        let each =
+            |(&number, place): (&AgendaKey, &Scheduled)| (number, Arc::clone(&place.holding));
         agenda.holdings.iter().map(each).collect()
     }
 
     /// Makes the task call the rules again after an event on this holding.
-    pub(crate) fn look_again(&self, number: Number) {
+    pub(crate) fn look_again(&self, number: AgendaKey) {
         self.shared.schedule(number, Instant::START);
     }
 }
 
 impl Agenda {
-    fn remove(&mut self, number: Number) -> Option<Arc<Holding>> {
+    fn remove(&mut self, number: AgendaKey) -> Option<Arc<Holding>> {
         let place = self.holdings.remove(&number)?;
         self.times.remove(&(place.at, number));
         telemetry::count_held(-1.0);
         Some(place.holding)
     }
 
-    fn schedule(&mut self, number: Number, at: Instant) {
+    fn schedule(&mut self, number: AgendaKey, at: Instant) {
         let Some(place) = self.holdings.get_mut(&number) else {
             return;
         };
@@ -158,8 +159,8 @@ impl Agenda {
         }
         let slack = self.holdings.get(&number).map(|place| place.holding.timing.renew_slack);
         let until = now.after(slack.unwrap_or_default());
-        let ready = self.times.range(..=(until, Number(u64::MAX)));
-        let ready: Vec<Number> = ready.map(|&(_, number)| number).collect();
+        let ready = self.times.range(..=(until, AgendaKey(u64::MAX)));
+        let ready: Vec<AgendaKey> = ready.map(|&(_, number)| number).collect();
         for number in ready {
             let Some(place) = self.holdings.get(&number) else {
                 continue;
@@ -179,8 +180,8 @@ impl Agenda {
     }
 }
 
-impl Shared {
-    fn schedule(&self, number: Number, at: Instant) {
+impl Inner {
+    fn schedule(&self, number: AgendaKey, at: Instant) {
         self.agenda.lock().schedule(number, at);
         self.sooner.notify_one();
     }
@@ -214,23 +215,23 @@ impl Shared {
         match self.send(&batch).await {
             Ok(reply) if reply.matched == batch.documents() => {
                 let sent = reply.sent;
-                if batch.is_held_up {
+                if batch.is_blocked {
                     self.tell_document(&batch, HoldEvent::DocumentWritten(sent));
-                    batch.names().for_each(|name| self.held_up.note(name, false));
+                    batch.names().for_each(|name| self.blocked.note(name, false));
                 }
                 self.note(batch.members.iter().map(|member| renewed(member, sent)).collect());
             }
             Ok(reply) => self.sort_out(&batch, reply).await,
-            Err(failure) if failure.is_held_up() => match batch.pieces() {
+            Err(failure) if failure.is_blocked() => match batch.pieces() {
                 Ok(pieces) => {
                     for piece in pieces {
                         self.runner.spawn(Arc::clone(&self).renew_boxed(piece));
                     }
                 }
                 Err(batch) => {
-                    // A transaction holds up this document. From now on the other leases are renewed without it.
+                    // A transaction blocks this document. From now on the other leases are renewed without it.
                     self.tell_document(&batch, HoldEvent::Guarded);
-                    batch.names().for_each(|name| self.held_up.found(name));
+                    batch.names().for_each(|name| self.blocked.found(name));
                     self.all_failed(&batch, &Error::from(failure).to_string());
                 }
             },
@@ -252,23 +253,23 @@ impl Shared {
         }
     }
 
-    async fn send(&self, batch: &Batch) -> AttemptResult<Renewed> {
+    async fn send(&self, batch: &Batch) -> AttemptResult<Matched> {
         let policy = batch.policy(self.runner.clock().now());
         let grants = batch.members.iter().map(|(_, holding)| holding.renewal_target()).collect();
-        let (runner, is_held_up) = (&self.runner, batch.is_held_up);
+        let (runner, is_blocked) = (&self.runner, batch.is_blocked);
         match batch.is_shared {
-            false => retry::run_batch(runner, RenewMany { grants }, policy, is_held_up).await,
-            true => retry::run_batch(runner, RenewHolders { grants }, policy, is_held_up).await,
+            false => retry::run_batch(runner, RenewMany { grants }, policy, is_blocked).await,
+            true => retry::run_batch(runner, RenewHolders { grants }, policy, is_blocked).await,
         }
     }
 
-    /// [`Shared::renew`], boxed, because a future cannot contain itself.
+    /// [`Inner::renew`], boxed, because a future cannot contain itself.
     fn renew_boxed(self: Arc<Self>, batch: Batch) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(self.renew(batch))
     }
 
     /// Finds out which leases of a batch did not match, and who holds them.
-    async fn sort_out(self: &Arc<Self>, batch: &Batch, renewed_by: Renewed) {
+    async fn sort_out(self: &Arc<Self>, batch: &Batch, renewed_by: Matched) {
         let policy = batch.policy(self.runner.clock().now());
         let outcomes = match batch.is_shared {
             false => {
@@ -303,7 +304,7 @@ impl Shared {
     }
 
     /// Puts the results of the rules on the agenda. All in one step, so that the task wakes once.
-    fn note(&self, outcomes: Vec<(Number, HoldAction)>) {
+    fn note(&self, outcomes: Vec<(AgendaKey, HoldAction)>) {
         let mut agenda = self.agenda.lock();
         for (number, next) in outcomes {
             match next {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_lease_core::commands::{CountDuplicates, CreateIndex, FoundCollection, LookAtCollection};
-use mongo_lease_core::rules::{RETRY, Then};
+use mongo_lease_core::rules::{Advice, RETRY};
 
 use super::problem::{IndexProblem, problems, text};
 use super::{explain, list, no_collection, not_migrated};
@@ -114,6 +114,6 @@ fn may_look_again(failure: &Failure) -> bool {
         // NamespaceNotFound, IndexNotFound, NamespaceExists, IndexAlreadyExists, IndexOptionsConflict,
         // IndexKeySpecsConflict, ConflictingOperationInProgress, IndexBuildAborted.
         Some(26 | 27 | 48 | 68 | 85 | 86 | 117 | 276) => true,
-        Some(_) | None => failure.outcome.then == Then::Retry,
+        Some(_) | None => failure.outcome.advice == Advice::Retry,
     }
 }

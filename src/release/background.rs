@@ -20,7 +20,7 @@ use crate::telemetry;
 
 /// The maximum number of leases in one background release.
 const BATCH_MAX: usize = 1_000;
-/// How often a shutdown checks whether all remaining leases are held up.
+/// How often a shutdown checks whether all remaining leases are blocked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The time limit of one attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -73,8 +73,8 @@ impl BackgroundReleaser {
         self.stop.cancel();
     }
 
-    /// Leaves the leases that a transaction holds up to expire.
-    pub(crate) fn give_up_held_up(&self) {
+    /// Leaves the leases that a transaction blocks to expire.
+    pub(crate) fn give_up_blocked(&self) {
         self.give_up.cancel();
     }
 
@@ -125,11 +125,11 @@ impl Work {
         let mut ended = self.releaser.end_all(endings.collect());
         let mut failed: (usize, Option<Failure>) = (0, None);
         loop {
-            let is_over = || left.iter().flatten().all(|(name, _)| self.releaser.is_held_up(name));
+            let is_over = || left.iter().flatten().all(|(name, _)| self.releaser.is_blocked(name));
             let next = tokio::select! {
                 biased;
                 next = ended.next() => next,
-                () = self.held_up_for(is_over) => {
+                () = self.blocked_for(is_over) => {
                     failed.0 += left.iter().flatten().count();
                     break;
                 }
@@ -156,17 +156,17 @@ impl Work {
         let result = tokio::select! {
             biased;
             result = later => result.map_err(|failure| Error::from(failure).to_string()),
-            () = self.held_up_for(|| self.releaser.is_held_up(&name)) => Err(HELD_UP.to_owned()),
+            () = self.blocked_for(|| self.releaser.is_blocked(&name)) => Err(HELD_UP.to_owned()),
         };
         if let Err(reason) = result {
             telemetry::not_given_back(1, &reason);
         }
     }
 
-    /// Returns after `give_up` is cancelled and once only held-up leases remain.
-    async fn held_up_for(&self, is_over: impl Fn() -> bool) {
+    /// Returns after `give_up` is cancelled and once only blocked leases remain.
+    async fn blocked_for(&self, is_over: impl Fn() -> bool) {
         self.give_up.cancelled().await;
-        // No notification exists for a held-up document: each attempt finds it out again.
+        // No notification exists for a blocked document: each attempt finds it out again.
         while !is_over() {
             self.runner.clock().sleep(LOOK_EVERY).await;
         }
@@ -176,5 +176,5 @@ impl Work {
 fn policy(now: Instant, until: Instant) -> RetryPolicy {
     // A lease that has expired by our clock still gets one attempt: the server's clock may differ.
     let deadline = until.max(now.after(ATTEMPT_TIMEOUT));
-    RetryPolicy { attempt: ATTEMPT_TIMEOUT, deadline }
+    RetryPolicy { attempt_timeout: ATTEMPT_TIMEOUT, deadline }
 }

@@ -23,13 +23,13 @@ use mongo_lease_core::rules::{Lane, Permits};
 use mongo_lease_core::spec::EndScope;
 
 use crate::batch::Batcher;
-use crate::batch::alone::Alone;
 use crate::batch::releases::{EndItem, EndReply, ReleaseBatch, ReleaseStep, Tombstones};
+use crate::batch::single::SingleSender;
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::hints::NameHint;
 use crate::retry::{self, RetryPolicy};
-use crate::runner::{AttemptResult, Earlier, Pace, Pending, Runner};
+use crate::runner::{AttemptResult, Pace, Pending, PriorEffect, Runner};
 
 /// The most leases of one query.
 const NAMES_MAX: usize = 1_000;
@@ -98,13 +98,13 @@ pub enum Released {
 /// Ends leases of one collection. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Releaser {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
 }
 
-struct Shared {
+struct Inner {
     runner: Runner,
-    held_up: NameHint,
-    alone: Alone,
+    blocked: NameHint,
+    alone: SingleSender,
     free: StepBatchers,
     beside_others: StepBatchers,
     anywhere: StepBatchers,
@@ -118,18 +118,18 @@ struct StepBatchers {
 }
 
 impl Releaser {
-    pub(crate) fn new(runner: &Runner, tombstones: bool, held_up: &NameHint) -> Releaser {
+    pub(crate) fn new(runner: &Runner, tombstones: bool, blocked: &NameHint) -> Releaser {
         let pace = Pace::default();
         let tombstones = Tombstones::new(tombstones);
         let attempts = |step| {
             let op = ReleaseBatch { step, tombstones: tombstones.clone() };
-            let batcher = |op| Batcher::new(runner.clone(), op, pace.clone(), held_up.clone());
+            let batcher = |op| Batcher::new(runner.clone(), op, pace.clone(), blocked.clone());
             StepBatchers { first: batcher(op.clone()), again: batcher(op) }
         };
-        let shared = Shared {
+        let shared = Inner {
             runner: runner.clone(),
-            held_up: held_up.clone(),
-            alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
+            blocked: blocked.clone(),
+            alone: SingleSender::new(runner.clone(), Some(pace.clone()), blocked.clone()),
             free: attempts(ReleaseStep::Free),
             beside_others: attempts(ReleaseStep::End(EndScope::BesideOthers)),
             anywhere: attempts(ReleaseStep::End(EndScope::Anywhere)),
@@ -190,8 +190,8 @@ impl Releaser {
         let answer = retry::run_alone(&self.shared.alone, &name, command, policy).await?;
         Ok(match (answer.reply, answer.earlier) {
             (true, _) => Released::Released,
-            (false, Earlier::NotApplied) => Released::NotHeld,
-            (false, Earlier::CutOff | Earlier::Unanswered) => Released::Unknown,
+            (false, PriorEffect::NotApplied) => Released::NotHeld,
+            (false, PriorEffect::CutOff | PriorEffect::Unanswered) => Released::Unknown,
         })
     }
 
@@ -242,13 +242,13 @@ impl Releaser {
         all
     }
 
-    /// Whether this lease's document is likely to be held up.
-    pub(crate) fn is_held_up(&self, name: &str) -> bool {
-        self.shared.held_up.has(name)
+    /// Whether this lease's document is likely to be blocked.
+    pub(crate) fn is_blocked(&self, name: &str) -> bool {
+        self.shared.blocked.has(name)
     }
 }
 
-impl Shared {
+impl Inner {
     fn attempts(&self, step: ReleaseStep) -> &StepBatchers {
         match step {
             ReleaseStep::Free => &self.free,
@@ -267,10 +267,10 @@ impl Shared {
     ) -> AttemptResult<Released> {
         let is_one_of_many = first.is_some();
         let is_plain = ending.target.form == Form::Plain;
-        let mut earlier = Earlier::NotApplied;
+        let mut earlier = PriorEffect::NotApplied;
         for &step in ending.hint.steps() {
             let attempts = self.attempts(step);
-            let mut next = if earlier == Earlier::NotApplied {
+            let mut next = if earlier == PriorEffect::NotApplied {
                 // The reply to a command that is not shared says what it did, and no query is needed.
                 let is_shared = step == ReleaseStep::Free || is_one_of_many;
                 (&attempts.first, is_plain && is_shared)
@@ -307,9 +307,9 @@ impl Shared {
         // The lease was valid at the time of the release, and a command of ours was answered: so either we ended it, or
         // it has expired since.
         Ok(match earlier {
-            Earlier::NotApplied => Released::NotHeld,
-            Earlier::CutOff if ending.was_valid => Released::Released,
-            Earlier::CutOff | Earlier::Unanswered => Released::Unknown,
+            PriorEffect::NotApplied => Released::NotHeld,
+            PriorEffect::CutOff if ending.was_valid => Released::Released,
+            PriorEffect::CutOff | PriorEffect::Unanswered => Released::Unknown,
         })
     }
 }

@@ -13,30 +13,30 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use mongo_lease_core::commands::Command;
-use mongo_lease_core::rules::{Instant, RETRY, Then};
+use mongo_lease_core::rules::{Advice, Instant, RETRY};
 
-use crate::batch::alone::Alone;
+use crate::batch::single::SingleSender;
 use crate::clock::{self, Clock};
 use crate::failure::{Failure, NOT_SENT, UNANSWERED};
-use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Earlier, Pending, Runner};
+use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pending, PriorEffect, Runner};
 
 /// The time limits of a command and of each of its attempts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
     /// This long after an attempt was sent, another one is sent beside it.
-    pub(crate) attempt: Duration,
+    pub(crate) attempt_timeout: Duration,
     /// The caller gets an answer at this moment at the latest.
     pub(crate) deadline: Instant,
 }
 
 impl RetryPolicy {
     /// Within one attempt's time from now, a failed attempt is repeated.
-    pub(crate) fn one_attempt(now: Instant, attempt: Duration) -> RetryPolicy {
-        RetryPolicy { attempt, deadline: now.after(attempt) }
+    pub(crate) fn one_attempt(now: Instant, attempt_timeout: Duration) -> RetryPolicy {
+        RetryPolicy { attempt_timeout, deadline: now.after(attempt_timeout) }
     }
 
     pub(crate) fn attempt_time(&self) -> AttemptTime {
-        AttemptTime { timeout: self.attempt, deadline: self.deadline }
+        AttemptTime { timeout: self.attempt_timeout, deadline: self.deadline }
     }
 }
 
@@ -44,7 +44,7 @@ impl RetryPolicy {
 #[derive(Clone, Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) reply: T,
-    pub(crate) earlier: Earlier,
+    pub(crate) earlier: PriorEffect,
 }
 
 /// Runs a command until it is answered. Repeats it after failures that allow that.
@@ -63,34 +63,34 @@ pub(crate) async fn run_unless<C: Command + Clone>(
     policy: RetryPolicy,
     ends: fn(&Failure) -> bool,
 ) -> AttemptResult<Answer<C::Reply>> {
-    let attempt = |time| runner.start(command.clone(), time, |_, _| ());
-    until_answered(runner.clock(), policy, attempt, ends).await
+    let start_attempt = |time| runner.start(command.clone(), time, |_, _| ());
+    until_answered(runner.clock(), policy, start_attempt, ends).await
 }
 
 /// Runs a command on one document until it is answered.
 pub(crate) async fn run_alone<C: Command + Clone>(
-    alone: &Alone,
+    alone: &SingleSender,
     name: &str,
     command: C,
     policy: RetryPolicy,
 ) -> AttemptResult<Answer<C::Reply>> {
-    let attempt = |time| alone.start(name, command.clone(), time, |_| true, |_| ());
-    until_answered(alone.runner.clock(), policy, attempt, |_| false).await
+    let start_attempt = |time| alone.start(name, command.clone(), time, |_| true, |_| ());
+    until_answered(alone.runner.clock(), policy, start_attempt, |_| false).await
 }
 
-/// Runs a command on many documents. A failure because one of them is held up is not retried: the caller then splits
+/// Runs a command on many documents. A failure because one of them is blocked is not retried: the caller then splits
 /// the batch.
 pub(crate) async fn run_batch<C: Command + Clone>(
     runner: &Runner,
     command: C,
     policy: RetryPolicy,
-    is_held_up: bool,
+    is_blocked: bool,
 ) -> AttemptResult<C::Reply> {
-    let attempt = |time: AttemptTime| {
-        let limits = AttemptLimits { is_held_up, ..AttemptLimits::from(time) };
+    let start_attempt = |time: AttemptTime| {
+        let limits = AttemptLimits { is_blocked, ..AttemptLimits::from(time) };
         runner.start(command.clone(), limits, |_, _| ())
     };
-    Ok(until_answered(runner.clock(), policy, attempt, Failure::is_held_up).await?.reply)
+    Ok(until_answered(runner.clock(), policy, start_attempt, Failure::is_blocked).await?.reply)
 }
 
 /// Runs a command once, and returns its first answer of any kind. For callers that query the database before they
@@ -109,22 +109,22 @@ pub(crate) async fn run_once<C: Command>(
 pub(crate) async fn until_answered<T>(
     clock: &Clock,
     policy: RetryPolicy,
-    mut attempt: impl FnMut(AttemptTime) -> Pending<T>,
+    mut start_attempt: impl FnMut(AttemptTime) -> Pending<T>,
     ends: fn(&Failure) -> bool,
 ) -> AttemptResult<Answer<T>> {
     let mut started = StartedAttempts(Vec::new());
     // Made at the first failure, as most commands have none.
     let mut delays = None;
-    let mut earlier = Earlier::NotApplied;
+    let mut earlier = PriorEffect::NotApplied;
     let mut last = None;
     let mut next_attempt_at = Instant::START;
     loop {
         let now = clock.now();
         if now >= next_attempt_at {
-            next_attempt_at = started.newest_is_over(now, policy.attempt);
+            next_attempt_at = started.newest_is_over(now, policy.attempt_timeout);
             if now >= next_attempt_at {
-                next_attempt_at = now.after(policy.attempt);
-                started.0.push(attempt(policy.attempt_time()));
+                next_attempt_at = now.after(policy.attempt_timeout);
+                started.0.push(start_attempt(policy.attempt_time()));
             }
         }
         let wake_at = next_attempt_at.min(policy.deadline);
@@ -133,15 +133,17 @@ pub(crate) async fn until_answered<T>(
         match clock.before(wake_at, heard).await {
             Some(Ok(reply)) => {
                 if started.may_be_applied() {
-                    earlier = Earlier::Unanswered;
+                    earlier = PriorEffect::Unanswered;
                 }
                 return Ok(Answer { reply, earlier });
             }
             Some(Err(failure)) => {
-                earlier = earlier.max(Earlier::of(&failure));
-                if failure.outcome.then != Then::Retry || ends(&failure) {
+                earlier = earlier.max(PriorEffect::of(&failure));
+                if failure.outcome.advice != Advice::Retry || ends(&failure) {
                     let maybe_applied = started.may_be_applied();
-                    return Err(failure.or_maybe(earlier > Earlier::NotApplied || maybe_applied));
+                    return Err(
+                        failure.or_maybe(earlier > PriorEffect::NotApplied || maybe_applied)
+                    );
                 }
                 last = Some(failure);
                 let delays = delays.get_or_insert_with(|| Box::new(clock::jittered(RETRY)));
@@ -151,7 +153,7 @@ pub(crate) async fn until_answered<T>(
             None if clock.now() >= policy.deadline => {
                 let is_sent = started.may_be_applied();
                 let silence = if is_sent { UNANSWERED } else { NOT_SENT };
-                let maybe_applied = is_sent || earlier > Earlier::NotApplied;
+                let maybe_applied = is_sent || earlier > PriorEffect::NotApplied;
                 return Err(last.unwrap_or(silence).or_maybe(maybe_applied));
             }
             None => {}

@@ -37,13 +37,13 @@ pub(crate) struct AttemptLimits {
     pub(crate) time: AttemptTime,
     /// Bounds the server's time for the command; `None` if only the caller's time does.
     pub(crate) pace: Option<Pace>,
-    /// Whether its one document is known to be held up.
-    pub(crate) is_held_up: bool,
+    /// Whether its one document is known to be blocked.
+    pub(crate) is_blocked: bool,
 }
 
 impl From<AttemptTime> for AttemptLimits {
     fn from(time: AttemptTime) -> AttemptLimits {
-        AttemptLimits { time, pace: None, is_held_up: false }
+        AttemptLimits { time, pace: None, is_blocked: false }
     }
 }
 
@@ -53,9 +53,9 @@ pub(crate) struct Pace(Arc<Lock<Bound>>);
 
 impl Pace {
     /// The time limit of the next command.
-    pub(crate) fn bound(&self, is_held_up: bool) -> Duration {
+    pub(crate) fn bound(&self, is_blocked: bool) -> Duration {
         let bound = self.0.lock();
-        if is_held_up { bound.get_held_up() } else { bound.get() }
+        if is_blocked { bound.get_blocked() } else { bound.get() }
     }
 
     /// Applies the answer, which came `now`, to a command that was sent at `sent`.
@@ -70,23 +70,23 @@ impl Pace {
 
 /// The most that an earlier attempt of a call may have done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Earlier {
+pub(crate) enum PriorEffect {
     /// None of them was applied.
     NotApplied,
-    /// The server cut one off because of a held-up document. It may have been applied before that, and does nothing
+    /// The server cut one off because of a blocked document. It may have been applied before that, and does nothing
     /// more.
     CutOff,
     /// One was not answered, or not confirmed by a majority. It may have been applied, or still may be.
     Unanswered,
 }
 
-impl Earlier {
+impl PriorEffect {
     /// The effect of an attempt that failed in this way.
-    pub(crate) fn of(failure: &Failure) -> Earlier {
+    pub(crate) fn of(failure: &Failure) -> PriorEffect {
         match failure.outcome.maybe_applied {
-            false => Earlier::NotApplied,
-            true if failure.is_held_up() => Earlier::CutOff,
-            true => Earlier::Unanswered,
+            false => PriorEffect::NotApplied,
+            true if failure.is_blocked() => PriorEffect::CutOff,
+            true => PriorEffect::Unanswered,
         }
     }
 }

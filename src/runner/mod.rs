@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use mongo_lease_core::commands::{Command, write_concern_error};
 use mongo_lease_core::rules::{
-    Instant, Lane, MAYBE_APPLIED, ManagerId, REFUSED, RETRY, Slots, Then, millis_up,
+    Advice, Instant, Lane, MAYBE_APPLIED, ManagerId, REFUSED, RETRY, Slots, millis_up,
 };
 use mongodb::Database;
 use mongodb::bson::Document;
@@ -34,7 +34,7 @@ use crate::error::Error;
 use crate::failure::{Cause, Failure, NOT_SENT, UNANSWERED, decode_failure, driver_failure};
 use crate::token::Token;
 
-pub(crate) use attempt::{AttemptLimits, AttemptTime, Earlier, Pace};
+pub(crate) use attempt::{AttemptLimits, AttemptTime, Pace, PriorEffect};
 pub(crate) use backend::{Backend, EventStream, Heard};
 pub(crate) use pending::{Pending, Stage};
 use slots::{Occupied, SlotQueue};
@@ -44,10 +44,10 @@ pub(crate) type AttemptResult<T> = Result<T, Failure>;
 /// Runs commands. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Runner {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
 }
 
-struct Shared {
+struct Inner {
     clock: Clock,
     backend: Backend,
     collection: String,
@@ -73,7 +73,7 @@ impl Runner {
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|_| Error::unsupported("this call needs a tokio runtime"))?;
         let slots = Slots::new(in_flight_max);
-        let shared = Shared {
+        let shared = Inner {
             clock: backend.clock(),
             backend,
             collection: collection.to_owned(),
@@ -121,7 +121,7 @@ impl Runner {
 
     /// Stops new acquires. Commands that keep or free a lease are still sent.
     pub(crate) fn close_acquires(&self) {
-        self.shared.slots.close(&[Lane::Acquire, Lane::HeldUpAcquire]);
+        self.shared.slots.close(&[Lane::Acquire, Lane::BlockedAcquire]);
     }
 
     /// Stops all new commands.
@@ -194,7 +194,7 @@ impl Runner {
         mut limits: AttemptLimits,
         stage: &Stage,
     ) -> AttemptResult<C::Reply> {
-        let slot = self.slot(command.lane(), limits.is_held_up, limits.time.deadline).await?;
+        let slot = self.slot(command.lane(), limits.is_blocked, limits.time.deadline).await?;
         let now = self.shared.clock.now();
         if !stage.send(now) {
             return Err(NOT_SENT);
@@ -207,10 +207,10 @@ impl Runner {
     pub(crate) async fn slot(
         &self,
         lane: Lane,
-        is_held_up: bool,
+        is_blocked: bool,
         deadline: Instant,
     ) -> AttemptResult<Slot> {
-        let lane = if is_held_up { lane.held_up() } else { lane };
+        let lane = if is_blocked { lane.blocked() } else { lane };
         match self.shared.clock.before(deadline, self.shared.slots.slot(lane)).await {
             Some(Some(occupied)) => Ok(Slot { runner: self.clone(), _occupied: occupied }),
             Some(None) => Err(Failure { outcome: REFUSED, cause: Cause::ShutDown }),
@@ -273,7 +273,9 @@ impl Slot {
             let answer = self.run(query, time.into()).await;
             let again_at = clock.now().after(delays.next().unwrap_or(RETRY.longest));
             match answer {
-                Err(failure) if failure.outcome.then == Then::Retry && again_at < time.deadline => {
+                Err(failure)
+                    if failure.outcome.advice == Advice::Retry && again_at < time.deadline =>
+                {
                     clock.sleep_until(again_at).await;
                 }
                 answer => return answer,
@@ -288,13 +290,13 @@ impl Slot {
         command: &C,
         limits: AttemptLimits,
     ) -> AttemptResult<C::Reply> {
-        let AttemptLimits { time, pace, is_held_up } = limits;
+        let AttemptLimits { time, pace, is_blocked } = limits;
         let shared = &self.runner.shared;
         // Whole, so that what is read back from the document equals what this process remembers. Rounded down, validity
         // counts from no later than the sending.
         let sent = shared.clock.now().whole_micros();
         let pace = pace.as_ref().or(shared.pace.as_ref());
-        let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_held_up));
+        let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_blocked));
         let max_time_ms = max_time_ms(time.over(sent).since(sent), at_most);
         let answer = match &shared.backend {
             Backend::Server(database) => {
@@ -348,7 +350,7 @@ async fn send<C: Command>(
 const MAX_TIME_MS_MAX: i64 = i32::MAX as i64;
 
 /// The server's time limit for a command, if we wait for `left`. The server gives up a little earlier than we do: its
-/// answer distinguishes a document that a transaction holds up from a server that does not answer.
+/// answer distinguishes a document that a transaction blocks from a server that does not answer.
 fn max_time_ms(left: Duration, at_most: Duration) -> i64 {
     const AHEAD_MAX: Duration = Duration::from_millis(250);
     let left = left - (left / 8).min(AHEAD_MAX);

@@ -22,16 +22,16 @@ use crate::token::Token;
 /// The waiters of one manager. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Waiters {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
 }
 
-struct Shared {
+struct Inner {
     table: Lock<Table>,
     /// Notified when the next heartbeat is due earlier than before.
     sooner: Notify,
     /// Notified when a call has joined a queue.
     joined: Notify,
-    life: Duration,
+    waiter_ttl: Duration,
 }
 
 struct Table {
@@ -96,11 +96,11 @@ pub(crate) enum Signal {
 }
 
 impl Waiters {
-    pub(crate) fn new(life: Duration) -> Waiters {
+    pub(crate) fn new(waiter_ttl: Duration) -> Waiters {
         let (stream, next_due_at) = (Stream::Closed, Instant::FAR_FUTURE);
         let table = Table { waiters: HashMap::new(), queued: 0, stream, next_due_at };
         let (table, sooner, joined) = (Lock::new(table), Notify::new(), Notify::new());
-        Waiters { shared: Arc::new(Shared { table, sooner, joined, life }) }
+        Waiters { shared: Arc::new(Inner { table, sooner, joined, waiter_ttl }) }
     }
 
     /// Registers a call that may join a queue. The registration ends with the guard.
@@ -214,7 +214,7 @@ impl Waiters {
     pub(crate) fn due(&self, now: Instant) -> (Vec<Arc<WaiterSlot>>, Instant) {
         // Heartbeats that are due within half an interval go along with a due one. So all entries come to share one
         // command, however long after each other they joined: of two groups in one interval, one finds the other due.
-        let until = now.after(self.shared.life / 6);
+        let until = now.after(self.shared.waiter_ttl / 6);
         let mut due = Vec::new();
         let mut wake_at = Instant::FAR_FUTURE;
         let mut table = self.shared.table.lock();
@@ -223,7 +223,7 @@ impl Waiters {
             let mut state = slot.state.lock();
             if somebody_is && state.heartbeat_at <= until {
                 // Whatever happens to this heartbeat, the next one is sent in time.
-                state.heartbeat_at = now.after(self.shared.life / 3);
+                state.heartbeat_at = now.after(self.shared.waiter_ttl / 3);
                 due.push(Arc::clone(slot));
             }
             wake_at = wake_at.min(state.heartbeat_at);
@@ -243,8 +243,8 @@ impl Waiters {
     }
 
     /// The waiter ttl: how long an entry lasts after a heartbeat.
-    pub(crate) fn life(&self) -> Duration {
-        self.shared.life
+    pub(crate) fn waiter_ttl(&self) -> Duration {
+        self.shared.waiter_ttl
     }
 }
 
@@ -257,10 +257,11 @@ impl WaiterSlot {
         QueueEntry { name: self.call.request.name.clone(), value: self.call.request.value.clone() }
     }
 
-    pub(crate) fn heartbeat_confirmed(&self, sent: Instant, life: Duration) {
+    pub(crate) fn heartbeat_confirmed(&self, sent: Instant, waiter_ttl: Duration) {
         let mut state = self.state.lock();
         state.heartbeat_confirmed = state.heartbeat_confirmed.max(sent);
-        state.heartbeat_at = next_heartbeat_at(state.heartbeat_confirmed, life, state.deadline);
+        state.heartbeat_at =
+            next_heartbeat_at(state.heartbeat_confirmed, waiter_ttl, state.deadline);
     }
 
     /// Moves the next heartbeat to `moment`, if it was later. Used after a heartbeat that was not confirmed.
@@ -293,9 +294,9 @@ impl WaiterGuard {
 
     /// Notes that the call is in the queue. Its attempt was sent at `sent`, and applied at oplog time `at`.
     pub(crate) fn joined_queue(&self, sent: Instant, at: Option<Token>) {
-        let life = self.waiters.life();
+        let waiter_ttl = self.waiters.waiter_ttl();
         let mut table = self.waiters.shared.table.lock();
-        self.slot.heartbeat_confirmed(sent, life);
+        self.slot.heartbeat_confirmed(sent, waiter_ttl);
         let mut state = self.slot.state.lock();
         let heartbeat_at = state.heartbeat_at;
         let is_new = !std::mem::replace(&mut state.is_queued, true);
@@ -324,12 +325,12 @@ impl WaiterGuard {
 
     /// Another call now waits with this entry, until `deadline`.
     pub(crate) fn set_deadline(&self, deadline: Instant) {
-        let life = self.waiters.life();
+        let waiter_ttl = self.waiters.waiter_ttl();
         let mut table = self.waiters.shared.table.lock();
         let mut state = self.slot.state.lock();
         state.deadline = deadline;
         if state.is_queued {
-            state.heartbeat_at = next_heartbeat_at(state.heartbeat_confirmed, life, deadline);
+            state.heartbeat_at = next_heartbeat_at(state.heartbeat_confirmed, waiter_ttl, deadline);
         }
         let is_sooner = state.heartbeat_at < table.next_due_at;
         if is_sooner {

@@ -16,7 +16,7 @@ pub struct SlowAcquire {
     /// The request of its call.
     pub request: Arc<AcquireRequest>,
     /// The number of the attempt.
-    pub attempt: u32,
+    pub attempt_no: u32,
     /// The value of an earlier call of this process that gave up. This call inherits its queue entry, and any grant
     /// that it got meanwhile. No lease relies on that grant.
     pub predecessor: Option<String>,
@@ -56,7 +56,7 @@ impl Command for SlowAcquire {
 
 impl SlowAcquire {
     fn grant_id(&self) -> GrantId {
-        self.request.call_id.grant(self.attempt)
+        self.request.call_id.grant(self.attempt_no)
     }
 
     /// The fields that change: those of an admission or of the queue, or none.
@@ -101,7 +101,7 @@ impl SlowAcquire {
             let changes = cond(mine, self.granted_again(me, of.rest), admitted);
             let is_granted = doc! { "$or": [holds, is_among(of.admitted.field(entry::VALUE))] };
             let Some(joins) = joins else { return cond(is_granted, changes, doc! {}) };
-            let has_room = doc! { "$lt": [{ "$size": line }, i64::from(joins.queue_max)] };
+            let has_room = doc! { "$lt": [{ "$size": line }, i64::from(joins.max_waiting)] };
             let may_join = any([is_there(place), has_room, is_granted]);
             cond(all([has_sound_expiry(), may_join]), changes, doc! {})
         })
@@ -132,7 +132,7 @@ impl SlowAcquire {
     /// This call's entry, where `old` is the one that it has.
     fn entry(&self, old: Variable, sent: Instant) -> Document {
         let AcquireRequest { timing, joins, permits, .. } = self.request.as_ref();
-        let life = joins.map_or_else(|| millis_up(timing.ttl), |joins| joins.life);
+        let waiter_ttl = joins.map_or_else(|| millis_up(timing.ttl), |joins| joins.waiter_ttl);
         let (id, before) = (literal(self.grant_id().as_str()), old.field(entry::ID));
         let id = match self.predecessor {
             None => doc! { "$ifNull": [before, id] },
@@ -149,7 +149,7 @@ impl SlowAcquire {
             entry::PERMITS: i64::from(permits.count()),
             entry::LIMIT: i64::from(permits.limit()),
         };
-        entry.extend(queue::heartbeat_fields(old, echo(sent), life));
+        entry.extend(queue::heartbeat_fields(old, echo(sent), waiter_ttl));
         entry
     }
 

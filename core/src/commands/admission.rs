@@ -146,8 +146,8 @@ impl Room<'_> {
     /// entry.
     fn until(self, of: Variable) -> Document {
         let heartbeat_at = of.field(entry::HEARTBEAT_AT);
-        let life = doc! { "$subtract": [of.field(entry::EXPIRES_AT), &heartbeat_at] };
-        let term = max(0_i64, doc! { "$min": [of.field(entry::TTL_MS), life] });
+        let waiter_ttl = doc! { "$subtract": [of.field(entry::EXPIRES_AT), &heartbeat_at] };
+        let term = max(0_i64, doc! { "$min": [of.field(entry::TTL_MS), waiter_ttl] });
         let term = match self.asker {
             None => term,
             Some(asker) => cond(is_of(of, &asker.value), of.field(entry::TTL_MS), term),

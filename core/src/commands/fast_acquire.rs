@@ -20,7 +20,7 @@ pub struct FastAcquire {
     /// The request of its call.
     pub request: Arc<AcquireRequest>,
     /// The number of the attempt.
-    pub attempt: u32,
+    pub attempt_no: u32,
     /// The form of the statement.
     pub form: FastForm,
     /// How often it was sent before, in commands that were answered and may have granted it.
@@ -33,12 +33,12 @@ impl FastAcquire {
     /// The grant id of this sending. Each sending has its own id: the caller may have released what an earlier sending
     /// was granted, and a later sending must not grant it again under the same id.
     pub(super) fn grant_id(&self) -> GrantId {
-        self.request.call_id.resent_grant(self.attempt, self.resends)
+        self.request.call_id.resent_grant(self.attempt_no, self.resends)
     }
 
     /// Whether this is the grant id of this sending or of an earlier one.
     fn is_own(&self, grant_id: &GrantId) -> bool {
-        let id = |resends| self.request.call_id.resent_grant(self.attempt, resends);
+        let id = |resends| self.request.call_id.resent_grant(self.attempt_no, resends);
         (0..=self.resends).any(|resends| id(resends) == *grant_id)
     }
 

@@ -15,7 +15,7 @@ pub struct FastAdmit {
     /// The request of its call.
     pub request: Arc<AcquireRequest>,
     /// The number of the attempt.
-    pub attempt: u32,
+    pub attempt_no: u32,
 }
 
 impl Command for FastAdmit {
@@ -54,7 +54,7 @@ impl Command for FastAdmit {
 
 impl FastAdmit {
     fn grant_id(&self) -> GrantId {
-        self.request.call_id.grant(self.attempt)
+        self.request.call_id.grant(self.attempt_no)
     }
 
     fn admitted_or_unchanged(&self, sent: Instant) -> Document {

@@ -1,7 +1,7 @@
 //! Heartbeats for many waiters of one manager, and the read that finds lost entries.
 
 use super::find::{documents, find};
-use super::reply::{Renewed, decode_update};
+use super::reply::{Matched, decode_update};
 use super::*;
 
 /// An entry in one lease's queue.
@@ -25,20 +25,20 @@ pub struct Heartbeat {
     /// The entries of this manager.
     pub entries: Vec<QueueEntry>,
     /// How long an entry counts after the heartbeat.
-    pub life: Duration,
+    pub waiter_ttl: Duration,
 }
 
 impl Command for Heartbeat {
-    type Reply = Renewed;
+    type Reply = Matched;
 
     fn lane(&self) -> Lane {
         Lane::Critical
     }
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
-        let (sent, life_ms) = (echo(sent), millis_up(self.life));
+        let (sent, waiter_ttl_ms) = (echo(sent), millis_up(self.waiter_ttl));
         let beat = |filter, values: &[Bson]| {
-            let queue = queue::heartbeat(values, sent, life_ms);
+            let queue = queue::heartbeat(values, sent, waiter_ttl_ms);
             statement_for_each(filter, set(doc! { format::QUEUE: queue }))
         };
         let (single, several) = by_document(&self.entries);
@@ -53,7 +53,7 @@ impl Command for Heartbeat {
         update_each(collection, statements)
     }
 
-    fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, DecodeError> {
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
         decode_update(reply, sent)
     }
 }

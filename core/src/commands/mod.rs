@@ -39,7 +39,7 @@ pub use self::{
     release::*, renew::*, renew_holders::*, watch::*,
 };
 pub use command::{Command, DecodeError, InMemory, StatementError};
-pub use reply::{Ended, RefusedStatements, Renewed, write_concern_error};
+pub use reply::{Ended, Matched, RefusedStatements, write_concern_error};
 pub use snapshot::LeaseSnapshot;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -81,22 +81,22 @@ pub(super) fn left(rest: impl Into<Bson>) -> Document {
 
 /// The fields that a heartbeat changes in an entry that was `old`. Times only move forwards: `$$NOW` may be older than
 /// that of a heartbeat that overtook. The echo stays with the heartbeat that it belongs to.
-pub(super) fn heartbeat_fields(old: Variable, sent: i64, life_ms: i64) -> Document {
+pub(super) fn heartbeat_fields(old: Variable, sent: i64, waiter_ttl_ms: i64) -> Document {
     let before = old.field(entry::HEARTBEAT_AT);
     let is_older = doc! { "$gt": [&before, "$$NOW"] };
     doc! {
         entry::SENT_MICROS: cond(is_older, old.field(entry::SENT_MICROS), sent),
         entry::HEARTBEAT_AT: max("$$NOW", before),
-        entry::EXPIRES_AT: max(old.field(entry::EXPIRES_AT), now_plus(life_ms)),
+        entry::EXPIRES_AT: max(old.field(entry::EXPIRES_AT), now_plus(waiter_ttl_ms)),
     }
 }
 
 /// The queue after a heartbeat of the waiters with these values.
-pub(super) fn heartbeat(values: &[Bson], sent: i64, life_ms: i64) -> Document {
+pub(super) fn heartbeat(values: &[Bson], sent: i64, waiter_ttl_ms: i64) -> Document {
     let literals: Vec<Bson> = values.iter().map(|value| literal(value.clone()).into()).collect();
     map(entries(), |each| {
         let is_ours = is_in(each.field(entry::VALUE), literals);
-        let again = merge(each, heartbeat_fields(each, sent, life_ms));
+        let again = merge(each, heartbeat_fields(each, sent, waiter_ttl_ms));
         cond(all([is_entry(each), is_ours]), again, each)
     })
 }

@@ -1,6 +1,6 @@
 //! Commands of the holder of an exclusive lease: renew, resume, guard, and the token of a server without an oplog.
 
-use super::reply::{Renewed, decode_update};
+use super::reply::{Matched, decode_update};
 use super::snapshot::{self, LeaseSnapshot};
 use super::*;
 use crate::rules::timing::{TTL_MAX, TTL_MIN};
@@ -86,7 +86,7 @@ pub struct RenewMany {
 }
 
 impl Command for RenewMany {
-    type Reply = Renewed;
+    type Reply = Matched;
 
     fn lane(&self) -> Lane {
         Lane::Critical
@@ -114,7 +114,7 @@ impl Command for RenewMany {
         update_each(collection, by_time.into_iter().map(statement).collect())
     }
 
-    fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, DecodeError> {
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
         decode_update(reply, sent)
     }
 }
@@ -225,7 +225,7 @@ impl Guard {
     }
 
     /// Whether this holder still had the lease.
-    pub fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, DecodeError> {
+    pub fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
         decode_update(reply, sent)
     }
 }

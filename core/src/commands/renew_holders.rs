@@ -1,7 +1,7 @@
 //! Renew in shared use: prolongs the grants of one process.
 
 use super::renew::RenewalTarget;
-use super::reply::{Renewed, decode_update};
+use super::reply::{Matched, decode_update};
 use super::variables::map;
 use super::*;
 
@@ -19,7 +19,7 @@ pub struct RenewHolders {
 }
 
 impl Command for RenewHolders {
-    type Reply = Renewed;
+    type Reply = Matched;
 
     fn lane(&self) -> Lane {
         Lane::Critical
@@ -47,7 +47,7 @@ impl Command for RenewHolders {
         update_many(collection, together.chain(alone).collect())
     }
 
-    fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, DecodeError> {
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
         decode_update(reply, sent)
     }
 }

@@ -26,7 +26,7 @@ impl Ended {
 
 /// The outcome of a command about grants or entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Renewed {
+pub struct Matched {
     /// When it was sent: renewed leases are valid from here.
     pub sent: Instant,
     /// How many documents it matched.
@@ -51,9 +51,9 @@ pub(super) fn decode_counted(reply: &Document) -> Result<Ended, DecodeError> {
 }
 
 /// Decodes the reply of an `update` command. Its one statement may match many documents.
-pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Renewed, DecodeError> {
+pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
     no_write_error(reply, usize::MAX)?;
-    Ok(Renewed { sent, matched: count(reply)? })
+    Ok(Matched { sent, matched: count(reply)? })
 }
 
 /// How many documents a write command reports as affected.

@@ -1,5 +1,5 @@
 //! Group commit: when calls share a command, how long that may take, and how it is split when one of its documents is
-//! held up.
+//! blocked.
 //!
 //! A lone call is sent at once, and so are a few concurrent ones. When more are in progress, new calls wait until as
 //! many of them have gathered, or until there is room; then they share one command. A completed command flushes the
@@ -98,14 +98,14 @@ pub fn is_server_slow(asked: Duration, took: Duration) -> bool {
 pub const BOUND_MIN: Duration = Duration::from_millis(250);
 /// The longest time limit of a batch, however slow the server is.
 pub const BOUND_MAX: Duration = Duration::from_secs(60);
-/// The longest time limit of a command whose document is known to be held up.
+/// The longest time limit of a command whose document is known to be blocked.
 pub const HELD_UP_BOUND_MAX: Duration = Duration::from_secs(1);
 
 /// The server's time limit for one kind of command.
 ///
 /// A statement that waits for a transaction uses up the time limit, and delays all other statements of its command by
 /// as much. So the limit is four times the duration of a command that went through. If none went through meanwhile, no
-/// document is held up, but the server is slow: then the limit doubles.
+/// document is blocked, but the server is slow: then the limit doubles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
     took: Duration,
@@ -122,8 +122,8 @@ impl Bound {
         bound.saturating_mul(1 << self.doublings.min(16)).min(BOUND_MAX)
     }
 
-    /// The time limit of a command whose document is known to be held up.
-    pub fn get_held_up(&self) -> Duration {
+    /// The time limit of a command whose document is known to be blocked.
+    pub fn get_blocked(&self) -> Duration {
         self.get().min(HELD_UP_BOUND_MAX)
     }
 
@@ -145,11 +145,11 @@ impl Bound {
     }
 }
 
-/// The number of pieces when a batch with a held-up statement is split.
+/// The number of pieces when a batch with a blocked statement is split.
 const PIECES: usize = 8;
 
 /// Splits a batch; calls for one document stay together. Returns the batch as an error if all its calls are for one
-/// document: then that document is held up.
+/// document: then that document is blocked.
 pub fn pieces<T>(batch: Vec<T>, name: impl Fn(&T) -> &str) -> Result<Vec<Vec<T>>, Vec<T>> {
     let mut documents = by_document(batch, name);
     if documents.len() < 2 {
@@ -164,19 +164,19 @@ pub fn pieces<T>(batch: Vec<T>, name: impl Fn(&T) -> &str) -> Result<Vec<Vec<T>>
     Ok(pieces)
 }
 
-/// Divides calls into those about held-up documents, in a group a document, and the others.
+/// Divides calls into those about blocked documents, in a group a document, and the others.
 ///
-/// A document that is held up for one call is held up for all calls about it. With a command a call, those about one
-/// document would keep the others out of the few slots for held-up documents.
+/// A document that is blocked for one call is blocked for all calls about it. With a command a call, those about one
+/// document would keep the others out of the few slots for blocked documents.
 pub fn apart<T>(
     calls: Vec<T>,
     name: impl Fn(&T) -> &str,
-    is_held_up: impl Fn(&T) -> bool,
+    is_blocked: impl Fn(&T) -> bool,
 ) -> (Vec<Vec<T>>, Vec<T>) {
-    let held_up = calls.iter().filter(|call| is_held_up(call));
-    let held_up: HashSet<String> = held_up.map(|call| name(call).to_owned()).collect();
+    let blocked = calls.iter().filter(|call| is_blocked(call));
+    let blocked: HashSet<String> = blocked.map(|call| name(call).to_owned()).collect();
     let (alone, together): (Vec<T>, Vec<T>) =
-        calls.into_iter().partition(|call| held_up.contains(name(call)));
+        calls.into_iter().partition(|call| blocked.contains(name(call)));
     (by_document(alone, name), together)
 }
 

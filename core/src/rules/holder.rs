@@ -26,7 +26,7 @@ pub struct Holder {
     renewal: Renewal,
     /// Since when an expected renewal has not been confirmed.
     failing_since: Option<Instant>,
-    /// When the caller's transaction wrote to the lease document: it may be held up, and needs a command of its own.
+    /// When the caller's transaction wrote to the lease document: it may be blocked, and needs a command of its own.
     guarded_at: Option<Instant>,
     lost: Option<Loss>,
 }

@@ -7,12 +7,12 @@ pub struct Outcome {
     /// Whether the write may have happened.
     pub maybe_applied: bool,
     /// How to go on.
-    pub then: Then,
+    pub advice: Advice,
 }
 
 /// How to go on after a command has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Then {
+pub enum Advice {
     /// Send it again, with the same value.
     Retry,
     /// Check that the indexes still exist: the command's hint may have named a missing one.
@@ -22,11 +22,11 @@ pub enum Then {
 }
 
 /// Nothing was written, and another try may succeed.
-pub const NOT_APPLIED: Outcome = Outcome { maybe_applied: false, then: Then::Retry };
+pub const NOT_APPLIED: Outcome = Outcome { maybe_applied: false, advice: Advice::Retry };
 /// It may have been written. Only another attempt with the same value can tell.
-pub const MAYBE_APPLIED: Outcome = Outcome { maybe_applied: true, then: Then::Retry };
+pub const MAYBE_APPLIED: Outcome = Outcome { maybe_applied: true, advice: Advice::Retry };
 /// Nothing was written, and nothing will be.
-pub const REFUSED: Outcome = Outcome { maybe_applied: false, then: Then::Stop };
+pub const REFUSED: Outcome = Outcome { maybe_applied: false, advice: Advice::Stop };
 
 /// Classifies a command error by its code.
 ///
@@ -36,7 +36,7 @@ pub fn of_command_error(code: i32) -> Outcome {
     match code {
         // BadValue: most likely a hint that names no index. NamespaceNotFound: no collection, and so no indexes.
         // IndexNotFound: two indexes have the key of the hint, so it is ambiguous.
-        2 | 26 | 27 => Outcome { maybe_applied: false, then: Then::CheckIndexes },
+        2 | 26 | 27 => Outcome { maybe_applied: false, advice: Advice::CheckIndexes },
         // DuplicateKey: another upsert was faster. LockTimeout, WriteConflict, TemporarilyUnavailable.
         11_000 | 24 | 112 | 365 => NOT_APPLIED,
         // NotWritablePrimary, NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary: refused before execution.

@@ -30,7 +30,7 @@ pub struct Waiter {
     /// The time that the server's clock showed then, or later.
     server_ms: Option<i64>,
     /// The waiter ttl: how long an entry lasts after a heartbeat.
-    life: Duration,
+    waiter_ttl: Duration,
 }
 
 /// An event for a waiter.
@@ -110,9 +110,9 @@ impl ServerTime {
 
 impl Waiter {
     /// A call that sends its first attempt at once.
-    pub fn new(deadline: Instant, life: Duration) -> Waiter {
+    pub fn new(deadline: Instant, waiter_ttl: Duration) -> Waiter {
         let start = Instant::START;
-        Waiter { deadline, acquire_at: start, refused_at: start, server_ms: None, life }
+        Waiter { deadline, acquire_at: start, refused_at: start, server_ms: None, waiter_ttl }
     }
 
     /// The call that inherits the queue entry of one that has given up.
@@ -166,7 +166,7 @@ impl Waiter {
 
     /// The first term of a promotion of a sound entry.
     fn longest(&self, timing: &Timing) -> Duration {
-        timing.ttl.min(self.life)
+        timing.ttl.min(self.waiter_ttl)
     }
 
     /// When to send the next attempt after a refusal.
@@ -196,12 +196,16 @@ impl Waiter {
 
     /// When a waiter before this one that was promoted just now, and has died, holds no longer.
     fn dead_at(&self, now: Instant, poll_floor: Duration) -> Instant {
-        now.after(self.life.min(poll_floor))
+        now.after(self.waiter_ttl.min(poll_floor))
     }
 }
 
 /// When a queue entry, whose last heartbeat was sent at `beaten`, needs the next one: after a third of its ttl. None is
 /// needed if the entry outlives the waiter, which gives up at `deadline`.
-pub fn next_heartbeat_at(beaten: Instant, life: Duration, deadline: Instant) -> Instant {
-    if beaten.after(life) >= deadline { Instant::FAR_FUTURE } else { beaten.after(life / 3) }
+pub fn next_heartbeat_at(beaten: Instant, waiter_ttl: Duration, deadline: Instant) -> Instant {
+    if beaten.after(waiter_ttl) >= deadline {
+        Instant::FAR_FUTURE
+    } else {
+        beaten.after(waiter_ttl / 3)
+    }
 }

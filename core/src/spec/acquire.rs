@@ -68,7 +68,7 @@ pub fn acquire<T: Types>(
     let room = Room { kept, is_open, asker: Some(&request.value), now, protections };
     let after = room.filled(before.clone(), line);
     let id = own_grant(&after, request);
-    let has_place = |joins: QueueOptions| place.is_some() || length < joins.queue_max as usize;
+    let has_place = |joins: QueueOptions| place.is_some() || length < joins.max_waiting as usize;
     let may_wait = before.expiry != Expiry::Damaged && request.joins.is_some_and(has_place);
     let after = if id.is_some() || may_wait { after } else { before };
     let is_exclusive = request.permits.is_exclusive();

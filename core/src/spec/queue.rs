@@ -1,7 +1,7 @@
 //! The queue in the document: which entries live, and heartbeats.
 //!
 //! - An *entry* is an element of the queue that a call wrote. Any other element is corrupt.
-//! - An entry is *live* for the waiter ttl (`life`) after its newest heartbeat. Only a live entry can be promoted.
+//! - An entry is *live* for the waiter ttl (`waiter_ttl`) after its newest heartbeat. Only a live entry can be promoted.
 //! - A *dead* entry gets no grant and blocks nobody's turn. While it is there, the queue is not empty. A heartbeat
 //!   revives it, and the next acquire or release that changes the queue removes it.
 
@@ -20,13 +20,13 @@ impl<T: Types> Entry<T> {
         &self,
         sent: i64,
         now: i64,
-        life: i64,
+        waiter_ttl: i64,
         protections: &impl Protections,
     ) -> Entry<T> {
         Entry {
             sent: if self.heartbeat_at > now { self.sent } else { sent },
             heartbeat_at: protections.heartbeat_at(self.heartbeat_at, now),
-            expires_at: protections.entry_expires_at(self.expires_at, now + life),
+            expires_at: protections.entry_expires_at(self.expires_at, now + waiter_ttl),
             ..self.clone()
         }
     }
@@ -50,7 +50,7 @@ pub fn heartbeat<T: Types>(
     value: &T::Value,
     now: i64,
     sent: i64,
-    life: i64,
+    waiter_ttl: i64,
     protections: &impl Protections,
 ) -> (Option<Document<T>>, bool) {
     match found {
@@ -60,7 +60,7 @@ pub fn heartbeat<T: Types>(
                 if let Element::Entry(entry) = element
                     && entry.value == *value
                 {
-                    *entry = entry.after_heartbeat(sent, now, life, protections);
+                    *entry = entry.after_heartbeat(sent, now, waiter_ttl, protections);
                 }
             }
             (Some(document), is_there)

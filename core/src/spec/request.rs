@@ -33,9 +33,9 @@ pub struct AcquireRequest<T: Types> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QueueOptions {
     /// How long its entry counts after a heartbeat, in milliseconds in a command.
-    pub life: i64,
+    pub waiter_ttl: i64,
     /// The most live entries that the queue may have.
-    pub queue_max: u32,
+    pub max_waiting: u32,
 }
 
 impl<T: Types> AcquireRequest<T> {
@@ -77,13 +77,13 @@ impl<T: Types> AcquireRequest<T> {
         now: i64,
         protections: &impl Protections,
     ) -> Entry<T> {
-        let life = self.joins.map_or(self.ttl, |joins| joins.life);
+        let waiter_ttl = self.joins.map_or(self.ttl, |joins| joins.waiter_ttl);
         let new = Entry {
             value: self.value.clone(),
             id: self.id.clone(),
             sent: self.sent,
             heartbeat_at: now,
-            expires_at: now + life,
+            expires_at: now + waiter_ttl,
             ttl: self.ttl,
             max_clock_skew: self.max_clock_skew,
             permits: self.permits.count().into(),
@@ -92,7 +92,7 @@ impl<T: Types> AcquireRequest<T> {
         };
         let Some(old) = old else { return new };
         let Entry { heartbeat_at, expires_at, sent, id, .. } =
-            old.after_heartbeat(self.sent, now, life, protections);
+            old.after_heartbeat(self.sent, now, waiter_ttl, protections);
         // The change stream names a promoted entry by its id, and the process finds the call by that id. So an
         // inherited entry gets this attempt's id.
         let id = if old.value == self.value { id } else { new.id };

@@ -40,7 +40,7 @@ fn request(value: char, attempt: u8, permits: u32, limit: u32) -> AcquireRequest
         ttl: TTL,
         max_clock_skew: 0,
         sent: 0,
-        joins: Some(QueueOptions { life: 10, queue_max: 100 }),
+        joins: Some(QueueOptions { waiter_ttl: 10, max_waiting: 100 }),
         predecessor: None,
         details: (),
     }

@@ -49,7 +49,7 @@ fn unanswered() -> Failure {
 struct SentBatch {
     items: Vec<u32>,
     deadline: Instant,
-    is_held_up: bool,
+    is_blocked: bool,
     come_back: oneshot::Sender<Result<(), Failure>>,
 }
 
@@ -74,8 +74,8 @@ impl BatchOp for Fake {
     ) -> AttemptResult<Vec<AttemptResult<u32>>> {
         assert!(!items.contains(&PANIC), "as the test wants it");
         let (come_back, comes_back) = oneshot::channel();
-        let (deadline, is_held_up) = (limits.time.deadline, limits.is_held_up);
-        let batch = SentBatch { items: items.to_vec(), deadline, is_held_up, come_back };
+        let (deadline, is_blocked) = (limits.time.deadline, limits.is_blocked);
+        let batch = SentBatch { items: items.to_vec(), deadline, is_blocked, come_back };
         self.0.send(batch).expect("the test goes on");
         match comes_back.await.expect("the test lets it come back") {
             Ok(()) => Ok(items.iter().copied().map(answer_to).collect()),
@@ -123,8 +123,8 @@ impl Harness {
             Runner::new(Backend::Server(client.unwrap().database("none")), "locks", SLOTS).unwrap();
         let (sender, batches) = mpsc::unbounded_channel();
         let (tell, told) = mpsc::unbounded_channel();
-        let held_up = Hints::new(false, &Clock::default()).blocked;
-        let batcher = Batcher::new(runner.clone(), Fake(sender), Pace::default(), held_up);
+        let blocked = Hints::new(false, &Clock::default()).blocked;
+        let batcher = Batcher::new(runner.clone(), Fake(sender), Pace::default(), blocked);
         Harness { batcher, runner, batches, told, tell, fillers: Vec::new(), callers: Vec::new() }
     }
 

@@ -13,7 +13,7 @@ const FORMER_NAMES: &str = "\
     Limits UnderWay Answered Wary Terms Tick Told Nudge";
 
 /// The private half of a handle that is cheap to clone, and what its lock guards: each file may have its own.
-const PRIVATE_HALVES: [&str; 2] = ["Shared", "State"];
+const PRIVATE_HALVES: [&str; 2] = ["Inner", "State"];
 
 /// How many entries `src` may have, and how many lines `ARCHITECTURE.md`.
 const ENTRIES_MAX: usize = 30;

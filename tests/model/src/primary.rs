@@ -124,7 +124,8 @@ impl Primary<'_> {
             ttl: TTL,
             max_clock_skew: MAX_CLOCK_SKEW,
             sent: command.sent,
-            joins: waits.map(|_| QueueOptions { life: LIFE, queue_max: self.bounds.queue_max }),
+            joins: waits
+                .map(|_| QueueOptions { waiter_ttl: LIFE, max_waiting: self.bounds.max_waiting }),
             predecessor: predecessor.map(|it| value_of(self.bounds, it)),
             details: (),
         }

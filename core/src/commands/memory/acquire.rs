@@ -70,7 +70,8 @@ impl InMemory<AcquireReply> for SlowAcquire {
     const KIND: Option<MemoryCommand> = Some(MemoryCommand::Acquire);
 
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> AcquireReply {
-        let mut request = request_of(&self.request, self.request.call_id.grant(self.attempt), sent);
+        let mut request =
+            request_of(&self.request, self.request.call_id.grant(self.attempt_no), sent);
         request.predecessor.clone_from(&self.predecessor);
         let answer = leases
             .apply(&self.request.name, |found, now| spec::acquire(found, &request, now, &AsBuilt));
@@ -82,7 +83,7 @@ impl InMemory<AcquireReply> for FastAdmit {
     const KIND: Option<MemoryCommand> = Some(MemoryCommand::Acquire);
 
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> AcquireReply {
-        let request = request_of(&self.request, self.request.call_id.grant(self.attempt), sent);
+        let request = request_of(&self.request, self.request.call_id.grant(self.attempt_no), sent);
         let answer = leases.apply(&self.request.name, |found, now| {
             spec::fast_admit(found, &request, now, &AsBuilt)
         });

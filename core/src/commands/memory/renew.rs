@@ -8,7 +8,7 @@ use crate::commands::echo;
 use crate::commands::heartbeat::{Heartbeat, QueueEntry, by_document};
 use crate::commands::renew::{GrantKey, RenewMany, Resume, StandaloneToken};
 use crate::commands::renew_holders::RenewHolders;
-use crate::commands::reply::Renewed;
+use crate::commands::reply::Matched;
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::memory::{Collection, MemoryCommand};
 use crate::rules::ids::GrantId;
@@ -20,10 +20,10 @@ fn key(key: &GrantKey) -> spec::GrantKey<Texts> {
     spec::GrantKey { value: key.value().to_owned(), id: key.grant_id().into() }
 }
 
-impl InMemory<Renewed> for RenewMany {
+impl InMemory<Matched> for RenewMany {
     const KIND: Option<MemoryCommand> = Some(MemoryCommand::Renew);
 
-    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Renewed {
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Matched {
         let mut matched = 0;
         for grant in &self.grants {
             let (key, lasts) = (key(&grant.key), millis_up(grant.lasts));
@@ -31,14 +31,14 @@ impl InMemory<Renewed> for RenewMany {
                 spec::renew(found, &key, lasts, now, echo(sent), &AsBuilt)
             }));
         }
-        Renewed { sent, matched }
+        Matched { sent, matched }
     }
 }
 
-impl InMemory<Renewed> for RenewHolders {
+impl InMemory<Matched> for RenewHolders {
     const KIND: Option<MemoryCommand> = Some(MemoryCommand::Renew);
 
-    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Renewed {
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Matched {
         let mut by_name: BTreeMap<&str, Vec<(GrantId, i64)>> = BTreeMap::new();
         for grant in &self.grants {
             let renewed = (grant.key.grant_id().into(), millis_up(grant.lasts));
@@ -50,7 +50,7 @@ impl InMemory<Renewed> for RenewHolders {
                 spec::renew_holders(found, &grants, now, echo(sent), &AsBuilt)
             }));
         }
-        Renewed { sent, matched }
+        Matched { sent, matched }
     }
 }
 
@@ -82,11 +82,11 @@ impl InMemory<Option<Timestamp>> for StandaloneToken {
     }
 }
 
-impl InMemory<Renewed> for Heartbeat {
+impl InMemory<Matched> for Heartbeat {
     const KIND: Option<MemoryCommand> = Some(MemoryCommand::Heartbeat);
 
-    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Renewed {
-        let life = millis_up(self.life);
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Matched {
+        let waiter_ttl = millis_up(self.waiter_ttl);
         let (single, several) = by_document(&self.entries);
         let documents = single.into_iter().map(|entry| vec![entry]).chain(several.into_values());
         let mut matched = 0;
@@ -95,11 +95,11 @@ impl InMemory<Renewed> for Heartbeat {
             let mut are_there = is_complete;
             for QueueEntry { name, value } in entries.into_iter().filter(|_| is_complete) {
                 are_there &= leases.apply(name, |found, now| {
-                    spec::heartbeat(found, value, now, echo(sent), life, &AsBuilt)
+                    spec::heartbeat(found, value, now, echo(sent), waiter_ttl, &AsBuilt)
                 });
             }
             matched += i64::from(are_there);
         }
-        Renewed { sent, matched }
+        Matched { sent, matched }
     }
 }

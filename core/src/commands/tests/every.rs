@@ -68,7 +68,7 @@ fn acquire_of(
     };
     SlowAcquire {
         request: Arc::new(request),
-        attempt: 1,
+        attempt_no: 1,
         predecessor: predecessor.map(str::to_owned),
     }
 }
@@ -76,7 +76,7 @@ fn acquire_of(
 fn take(joins: Option<QueueOptions>) -> FastAcquire {
     FastAcquire {
         request: acquire(joins, None).request,
-        attempt: 1,
+        attempt_no: 1,
         form: FastForm::LookUp,
         resends: 0,
         first_sent: None,
@@ -114,8 +114,8 @@ pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
 }
 
 fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
-    let life = Duration::from_secs(10);
-    let joins = Some(QueueOptions { life: 10_000, queue_max: 7 });
+    let waiter_ttl = Duration::from_secs(10);
+    let joins = Some(QueueOptions { waiter_ttl: 10_000, max_waiting: 7 });
     let acquires = vec![take(None), take(joins)];
     vec![
         ("take", take(joins).build("locks", sent)),
@@ -127,14 +127,14 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
             "insert",
             FastAcquire {
                 request: acquire(None, None).request,
-                attempt: 1,
+                attempt_no: 1,
                 form: FastForm::Insert,
                 resends: 0,
                 first_sent: None,
             }
             .build("locks", sent),
         ),
-        ("beat", Heartbeat { entries: places(), life }.build("locks", sent)),
+        ("beat", Heartbeat { entries: places(), waiter_ttl }.build("locks", sent)),
     ]
 }
 
@@ -170,9 +170,9 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
 }
 
 fn writes_for_permits(sent: Instant) -> Vec<(&'static str, Document)> {
-    let joins = Some(QueueOptions { life: 10_000, queue_max: 7 });
+    let joins = Some(QueueOptions { waiter_ttl: 10_000, max_waiting: 7 });
     let admit = |joins| acquire_of(Permits::SHARED, joins, None);
-    let fast = FastAdmit { request: admit(joins).request, attempt: 1 };
+    let fast = FastAdmit { request: admit(joins).request, attempt_no: 1 };
     vec![
         ("admit", admit(None).build("locks", sent)),
         ("admit or join", admit(joins).build("locks", sent)),

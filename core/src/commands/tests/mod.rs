@@ -56,14 +56,14 @@ fn request() -> AcquireRequest {
 }
 
 fn acquire() -> SlowAcquire {
-    SlowAcquire { request: Arc::new(request()), attempt: 3, predecessor: None }
+    SlowAcquire { request: Arc::new(request()), attempt_no: 3, predecessor: None }
 }
 
 /// The same call's first attempt, by the fast path.
 fn take() -> FastAcquire {
     FastAcquire {
         request: Arc::new(request()),
-        attempt: 3,
+        attempt_no: 3,
         form: FastForm::LookUp,
         resends: 0,
         first_sent: None,
@@ -72,10 +72,10 @@ fn take() -> FastAcquire {
 
 /// The same call when it waits in the queue.
 fn joining() -> SlowAcquire {
-    let joins = QueueOptions { life: 10_000, queue_max: 7 };
+    let joins = QueueOptions { waiter_ttl: 10_000, max_waiting: 7 };
     SlowAcquire {
         request: Arc::new(AcquireRequest { joins: Some(joins), ..request() }),
-        attempt: 3,
+        attempt_no: 3,
         predecessor: None,
     }
 }
@@ -99,7 +99,7 @@ fn places() -> Vec<QueueEntry> {
 }
 
 fn beat() -> Heartbeat {
-    Heartbeat { entries: places(), life: Duration::from_secs(10) }
+    Heartbeat { entries: places(), waiter_ttl: Duration::from_secs(10) }
 }
 
 fn in_line() -> FindEntries {

@@ -23,7 +23,7 @@ pub struct PermitBounds {
     /// How far a member's clock may be ahead of another's, in ticks.
     pub skew: i64,
     /// How long a queue entry lives after a heartbeat, in ticks.
-    pub life: i64,
+    pub waiter_ttl: i64,
     /// The most renewals of each client.
     pub renewals: u8,
     /// The most heartbeats of each client, beside those that its attempts imply.

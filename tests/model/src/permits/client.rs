@@ -139,7 +139,7 @@ impl Calling<'_> {
                 }
                 let from = self.counts_from(sent, PermitVariant::PromotionFromHearing);
                 let (timing, options) = (self.bounds.timing(), PermitBounds::hold_options());
-                let own_term = Bounds::ticks(TTL.min(self.bounds.life));
+                let own_term = Bounds::ticks(TTL.min(self.bounds.waiter_ttl));
                 let term = match self.bounds.variant.trusts_promotions() {
                     true => own_term,
                     false => own_term.min(self.expires_at(until).since(from)),

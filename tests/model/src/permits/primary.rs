@@ -46,11 +46,12 @@ impl Carrying<'_> {
             Does::FullAttempt { attempt } => self.full_attempt(order, attempt, now),
             Does::Renew { id } => self.renew(order, id, now),
             Does::Heartbeat => {
-                let (client, life) = (order.client, self.bounds.life);
+                let (client, waiter_ttl) = (order.client, self.bounds.waiter_ttl);
                 let found = self.world.document.take();
                 let variant = self.bounds.variant;
                 let value = value_of(client);
-                let (after, _) = spec::heartbeat(found, &value, now, order.sent, life, &variant);
+                let (after, _) =
+                    spec::heartbeat(found, &value, now, order.sent, waiter_ttl, &variant);
                 self.world.document = after;
             }
             Does::End { which, by, comes_again } => self.end(order, (which, by), comes_again, now),
@@ -65,7 +66,7 @@ impl Carrying<'_> {
             ttl: TTL,
             max_clock_skew: self.bounds.skew,
             sent: order.sent,
-            joins: Some(QueueOptions { life: self.bounds.life, queue_max: u32::MAX }),
+            joins: Some(QueueOptions { waiter_ttl: self.bounds.waiter_ttl, max_waiting: u32::MAX }),
             predecessor: None,
             details: (),
         }

@@ -204,7 +204,7 @@ impl Names {
     }
 
     fn request(&self, chance: &mut Chance) -> AcquireRequest {
-        let joins = |queue_max| QueueOptions { life: LIFE, queue_max };
+        let joins = |max_waiting| QueueOptions { waiter_ttl: LIFE, max_waiting };
         let permits = self.permits(chance);
         let predecessors: &[Option<Value>] = match permits.is_exclusive() {
             true => &[None, None, Some(Value(0)), Some(Value(1))],
@@ -260,7 +260,7 @@ fn insert(value: Value, id: GrantId) -> AcquireRequest {
         ttl: 2 * HOUR,
         max_clock_skew: HOUR,
         sent: 0,
-        joins: Some(QueueOptions { life: LIFE, queue_max: 2 }),
+        joins: Some(QueueOptions { waiter_ttl: LIFE, max_waiting: 2 }),
         predecessor: None,
         details: Details(3),
     }

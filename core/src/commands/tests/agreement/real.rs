@@ -88,9 +88,9 @@ impl Real {
             |(key, lasts)| RenewalTarget { key: key_of(key).into(), lasts: duration(lasts) };
         let is_matched = match *step {
             Step::Heartbeat { value } => {
-                let life = duration(LIFE);
+                let waiter_ttl = duration(LIFE);
                 let places = vec![place(name, value)];
-                self.run(&Heartbeat { entries: places, life }, sent).await?.matched > 0
+                self.run(&Heartbeat { entries: places, waiter_ttl }, sent).await?.matched > 0
             }
             Step::FindEntries { value } => {
                 let places = vec![place(name, value)];

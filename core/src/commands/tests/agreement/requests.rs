@@ -27,7 +27,7 @@ impl Real {
     ) -> Replied {
         let command = SlowAcquire {
             request: request_for(name, request),
-            attempt: u32::from(request.id.attempt),
+            attempt_no: u32::from(request.id.attempt),
             predecessor: request.predecessor.map(text),
         };
         Ok(answer(self.run(&command, sent).await?))
@@ -63,7 +63,7 @@ impl Real {
         sent: i64,
     ) -> Replied {
         let attempt = u32::from(request.id.attempt);
-        let command = FastAdmit { request: request_for(name, request), attempt };
+        let command = FastAdmit { request: request_for(name, request), attempt_no: attempt };
         Ok(answer(self.run(&command, sent).await?))
     }
 
@@ -93,7 +93,7 @@ impl Real {
 fn fast(name: &str, request: &small::AcquireRequest, form: FastForm) -> FastAcquire {
     FastAcquire {
         request: request_for(name, request),
-        attempt: u32::from(request.id.attempt),
+        attempt_no: u32::from(request.id.attempt),
         form,
         resends: 0,
         first_sent: None,

@@ -99,7 +99,7 @@ impl Types for Numbers {
 }
 
 fn request(number: u64, permits: Permits) -> AcquireRequest<Numbers> {
-    let joins = Some(QueueOptions { life: 10, queue_max: 100 });
+    let joins = Some(QueueOptions { waiter_ttl: 10, max_waiting: 100 });
     AcquireRequest {
         value: number,
         id: number,

@@ -42,19 +42,19 @@ fn a_promotion_is_taken_while_a_third_of_its_term_is_left() {
         (millis(100), LIFE, third(millis(100), millis(2))),
         (30 * SECOND, millis(500), third(millis(500), millis(5))),
     ];
-    for (ttl, life, longest) in table {
+    for (ttl, waiter_ttl, longest) in table {
         let timing = Timing::new(ttl, SECOND, None).unwrap();
         let promoted_at = |now| {
-            let mut waiter = Waiter::new(at(100), life);
+            let mut waiter = Waiter::new(at(100), waiter_ttl);
             let _ = waiter.on(&timing, at(40), refused(40));
             waiter.on(&timing, now, promoted(40))
         };
-        let taken = WaitAction::TakePromotion(ttl.min(life));
+        let taken = WaitAction::TakePromotion(ttl.min(waiter_ttl));
         let last = at(40).after(longest);
-        assert_eq!(promoted_at(at(40)), taken, "{ttl:?} {life:?}");
-        assert_eq!(promoted_at(last), taken, "{ttl:?} {life:?}");
-        assert_eq!(promoted_at(last.after(NANO)), WaitAction::Acquire, "{ttl:?} {life:?}");
-        assert_eq!(promoted_at(at(99)), WaitAction::Acquire, "{ttl:?} {life:?}");
+        assert_eq!(promoted_at(at(40)), taken, "{ttl:?} {waiter_ttl:?}");
+        assert_eq!(promoted_at(last), taken, "{ttl:?} {waiter_ttl:?}");
+        assert_eq!(promoted_at(last.after(NANO)), WaitAction::Acquire, "{ttl:?} {waiter_ttl:?}");
+        assert_eq!(promoted_at(at(99)), WaitAction::Acquire, "{ttl:?} {waiter_ttl:?}");
     }
 }
 

@@ -16,7 +16,7 @@ pub(in crate::commands::tests::agreement) const OF_ACQUIRES: &[Change] = &[
     change("SlowAcquire", "shortens a share that it finds again", |it| {
         second_of(it, "$max", "$$each.expiresAt")
     }),
-    change("SlowAcquire", "shortens the life of its entry", |it| {
+    change("SlowAcquire", "shortens the waiter_ttl of its entry", |it| {
         second_of(it, "$max", "$$old.expiresAt")
     }),
     change("SlowAcquire", "counts from $$NOW, although its heartbeat is newer", |it| {

@@ -122,7 +122,7 @@ pub(in crate::commands::tests::agreement) const OF_ADMISSIONS: &[Change] = &[
     }),
     change("SlowAcquire", "admits waiters for their whole ttl", for_the_whole_ttl),
     change("SlowAcquire", "admits for less than nothing", for_a_negative_time),
-    change("SlowAcquire", "is granted no more than the life of its entry", |it| {
+    change("SlowAcquire", "is granted no more than the waiter_ttl of its entry", |it| {
         argument_of(it, "$cond", 2, |all| {
             all[1].as_str().is_some_and(|path| path.ends_with(".ttlMs")) && has(&all[2], "$max")
         })
