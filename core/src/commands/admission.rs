@@ -98,7 +98,7 @@ impl Room<'_> {
         // The server refuses to take no element of a list.
         let is_any = doc! { "$gt": [&count, 0] };
         let first = cond(is_any, doc! { "$slice": [line, &count] }, NO_ELEMENT);
-        let admitted = scope.bind("admitted", map(first, |each| self.holder(each)));
+        let admitted = scope.bind("admitted", map(first, |each| self.admitted(each)));
         let rest = scope.bind("rest", doc! { "$slice": [line, count, LENGTH_MAX] });
         Admitted { admitted, rest }
     }
@@ -130,7 +130,7 @@ impl Room<'_> {
     }
 
     /// The holder that an entry becomes. The fields of both have the same names.
-    fn holder(self, each: Variable) -> Document {
+    fn admitted(self, each: Variable) -> Document {
         let granted = doc! {
             holder::ACQUIRED_AT: "$$NOW",
             holder::EXPIRES_AT: self.until(each),

@@ -1,7 +1,7 @@
 //! The queue in the document: which entries live, and heartbeats.
 //!
 //! - An *entry* is an element of the queue that a call wrote. Any other element is corrupt.
-//! - An entry is *live* for the waiter ttl (`waiter_ttl`) after its newest heartbeat. Only a live entry can be promoted.
+//! - An entry is *live* for its `waiter_ttl` after its newest heartbeat. Only a live entry can be promoted.
 //! - A *dead* entry gets no grant and blocks nobody's turn. While it is there, the queue is not empty. A heartbeat
 //!   revives it, and the next acquire or release that changes the queue removes it.
 
