@@ -1,8 +1,8 @@
 //! Election: elects one leader, whose work stops before its lease ends.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_core::Stream;
@@ -14,15 +14,14 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::acquire::Acquire;
 use crate::error::{Error, LostReason, Result};
 use crate::lease::Lease;
+use crate::lock::Lock;
 use crate::manager::LeaseManager;
 use crate::release::Released;
 
 /// The default of [`Election::stop_before`] is the ttl divided by this.
 const STOP_SHARE: u32 = 6;
-/// The upper bound of [`Election::stop_before`] is the ttl divided by this.
-///
-/// A renewal is sent after a third of the ttl and may take a while: a leader that stops earlier than half of the ttl
-/// before the end would stop while all is well.
+/// The upper bound of [`Election::stop_before`] is the ttl divided by this. A renewal is sent after a third of the ttl
+/// and may take a while: a leader that stops earlier would stop while all is well.
 const STOP_SHARE_MAX: u32 = 2;
 /// How often an observer queries, by default.
 const LOOK_EVERY_DEFAULT: Duration = Duration::from_secs(1);
@@ -31,22 +30,16 @@ const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
 
 /// An election: of all participants under one name, one is the leader.
 ///
-/// The leader holds a [`Lease`], and the guarantees of a lease hold here: while it is valid, there is no other leader,
-/// provided that the clocks of the replica set's members are within the manager's maximum clock skew of each other. A
-/// leader whose process is stopped for longer than its ttl does not notice the end of its lease. Therefore let its
-/// writes check the lease's token, or guard its transactions.
+/// The leader holds a [`Lease`]: while that is valid, there is no other leader, under the assumptions of every lease. A
+/// leader whose process is stopped for longer than its ttl does not notice the end of its lease. So let its writes
+/// check the lease's token, or guard its transactions.
 ///
 /// A leader that cannot renew its lease is told to stop [some time](Election::stop_before) before the lease ends, so
-/// that it can finish in good order while it is still the leader.
-///
-/// An election is cheap to clone and starts no tasks: everything happens within the futures that it returns.
-///
-/// # Fairness
-///
-/// As for [`Acquire`](crate::Acquire). A former leader may be elected again.
+/// that it can finish while it is still the leader. Waiting is fair as for [`Acquire`](crate::Acquire), and a former
+/// leader may be elected again. An election is cheap to clone and starts no tasks: everything happens within the
+/// futures that it returns.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
 /// use mongo_lease::Election;
@@ -75,13 +68,11 @@ pub struct Election {
     /// Cancelled by [`Election::stop`], permanently.
     stopped: CancellationToken,
     /// Tells the newest leadership that was won here to stop.
-    newest: Arc<Mutex<CancellationToken>>,
+    newest: Arc<Lock<CancellationToken>>,
 }
 
-/// The leadership of one term, with the leader's lease.
-///
-/// Dropping it releases the leadership in the background; [`resign`](Leadership::resign) does so and reports the
-/// outcome.
+/// The leadership of one term, with the leader's lease. Dropping it releases the leadership in the background;
+/// [`resign`](Leadership::resign) also reports the outcome.
 #[must_use = "a leadership that is dropped is given back at once"]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
@@ -126,9 +117,8 @@ impl Election {
         }
     }
 
-    /// How long the leader's lease lasts without a renewal. From 100 ms to 366 days. Defaults to the manager's.
-    ///
-    /// After a leader's crash there is no leader for this time.
+    /// How long the leader's lease lasts without a renewal, and how long there is no leader after a leader's crash.
+    /// From 100 ms to 366 days. Defaults to the manager's.
     pub fn ttl(mut self, ttl: Duration) -> Election {
         self.campaign = self.campaign.ttl(ttl);
         self
@@ -147,10 +137,8 @@ impl Election {
         self
     }
 
-    /// How long before the end of its lease a leader is told to stop. Defaults to a sixth of the ttl.
-    ///
-    /// It is also the time that a leader may take to step down when it is asked to. After this time its work is
-    /// dropped. At most half of the ttl: a longer time counts as that half.
+    /// How long before the end of its lease a leader is told to stop, and how long its work may go on after it was
+    /// asked to step down. Defaults to a sixth of the ttl. A time above half of the ttl counts as that half.
     pub fn stop_before(mut self, time: Duration) -> Election {
         self.stop_before = Some(time);
         self
@@ -162,34 +150,27 @@ impl Election {
         self
     }
 
-    /// Takes part for one term: waits to be elected, runs `work` as the leader, and releases the leadership.
-    ///
-    /// It waits without a time limit.
+    /// Takes part for one term: waits to be elected, without a time limit, runs `work` as the leader, and releases the
+    /// leadership.
     ///
     /// The [`Leadership`] tells the work to stop: when the leader is asked to [step down](Election::step_down), when
     /// the election is [stopped](Election::stop), and when the lease could not be renewed. The work is dropped if it
     /// has not ended [some time](Election::stop_before) later, or when the lease is lost: always before another leader
     /// can be elected. Dropping stops the work at its next `await`; tasks that it has started elsewhere go on. The
-    /// future is `Send` when the work's is.
-    ///
-    /// To lead again after a loss, call `run` again, as in the example.
+    /// future is `Send` when the work's is. To lead again after a loss, call `run` again.
     ///
     /// # Errors
-    ///
     /// - [`Error::Lost`] when the work was dropped. The reason is [`LostReason::Released`] when the leader was asked to
     ///   step down and did not in time, or the manager was shut down, and the reason of the loss otherwise.
     /// - [`Error::Stopped`] when the election was [stopped](Election::stop) before this term was won.
-    /// - [`Error::ShutDown`] once the manager has been shut down. This is the normal end in a process that shuts the
-    ///   manager down without stopping the election first.
-    /// - Otherwise the errors of [`Acquire`](crate::Acquire), but without a time limit: it waits even while the
+    /// - [`Error::ShutDown`] once the manager has been shut down.
+    /// - Otherwise the errors of [`Acquire`](crate::Acquire), except [`Error::WaitTimeout`]: it waits even while the
     ///   database cannot be reached.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work and releases the leadership.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(election: mongo_lease::Election) -> mongo_lease::Result<()> {
     /// use mongo_lease::{Error, Stop};
@@ -222,11 +203,9 @@ impl Election {
     /// Waits to be elected, without a time limit.
     ///
     /// # Errors
-    ///
     /// As [`run`](Election::run), except [`Error::Lost`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future is safe: a leadership that was won is released.
     pub async fn campaign(&self) -> Result<Leadership> {
         let lease = tokio::select! {
@@ -238,7 +217,7 @@ impl Election {
         // The election's stop cancels this token too, and stays cancelled: a stop that comes in between cannot be
         // missed.
         let asked = self.stopped.child_token();
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&asked);
+        self.newest.lock().clone_from(&asked);
         let stopping = asked.child_token();
         Ok(Leadership {
             lease,
@@ -254,14 +233,10 @@ impl Election {
     ///
     /// A leader that was elected here is told to stop, with [`Stop::Asked`]. A [`campaign`](Election::campaign) or a
     /// [`run`](Election::run) that has not won ends at once with [`Error::Stopped`], and so does every later one. The
-    /// follower's queue entry is removed in the background; [`LeaseManager::shutdown`](crate::LeaseManager::shutdown)
-    /// waits for that.
-    ///
-    /// It affects all clones of this election, and no other election of the same name. It can be called from any
-    /// thread, at any time, and more than once.
+    /// follower's queue entry is removed in the background, for which [`LeaseManager::shutdown`] waits. It affects all
+    /// clones of this election, and no other one. It can be called at any time, and more than once.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(leases: mongo_lease::LeaseManager, sigterm: impl Future<Output = ()> + Send + 'static) {
     /// use mongo_lease::{Election, Error, Stop};
@@ -283,41 +258,34 @@ impl Election {
         self.stopped.cancel();
     }
 
-    /// Asks the leader to give up its term, if it won it here or through a clone.
+    /// Asks the leader to give up its term, if it won it here or through a clone. It may be elected again.
     ///
-    /// The leader may be elected again. Before the election is won there is no term, and nothing happens: a process
-    /// that is about to end calls [`stop`](Election::stop). A leader in another process is not asked.
+    /// Before the election is won, nothing happens: a process that is about to end calls [`stop`](Election::stop).
     pub fn step_down(&self) {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+        self.newest.lock().cancel();
     }
 
     /// The current leader's lease; `None` when there is no leader.
     ///
     /// # Errors
-    ///
     /// As [`LeaseManager::get`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub async fn leader(&self) -> Result<Option<LeaseInfo>> {
         self.leases.get(&self.name).await
     }
 
-    /// The current leader, now and at every change; `None` when there is no leader. Observing takes no part in the
-    /// election.
+    /// The current leader, now and at every change; `None` when there is no leader. Takes no part in the election.
     ///
     /// It queries the lease [every second](Election::look_every), by default. A shorter leadership may be missed, and a
-    /// reported one may be over. Each query that the database does not answer gives an error, and the next query
-    /// follows. The stream ends when the manager is shut down.
+    /// reported one may be over.
     ///
     /// # Errors
-    ///
     /// The stream gives the errors of [`LeaseManager::get`] and continues after them, except [`Error::ShutDown`] and
     /// [`Error::InvalidName`], with which it ends.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the stream leaves nothing running. The future of its next item may be dropped.
     pub fn observe(&self) -> impl Stream<Item = Result<Option<LeaseInfo>>> + Send + use<> {
         let start = Some((self.clone(), Duration::ZERO, None::<Option<LeaseInfo>>));
@@ -366,13 +334,10 @@ impl Leadership {
         self.stopping.is_cancelled() || self.lease.remaining() <= self.stop_before()
     }
 
-    /// Waits until the leader has to stop, and returns why.
-    ///
-    /// The leader has to stop when it is asked to, or when the remaining time of its lease is not more than
-    /// [`Election::stop_before`].
+    /// Waits until the leader has to stop, and returns why: it is asked to, or the remaining time of its lease is not
+    /// more than [`Election::stop_before`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub async fn until_stop(&self) -> Stop {
         let stop = tokio::select! {
@@ -385,29 +350,24 @@ impl Leadership {
         stop
     }
 
-    /// A token for the work, which is cancelled when the leader has to stop.
+    /// A token for the work, which is cancelled when the leader has to stop, and when the leadership is dropped.
     ///
     /// It is cancelled in time only while a task awaits [`run`](Leadership::run) or
-    /// [`until_stop`](Leadership::until_stop), which is always so in [`Election::run`]. Dropping the leadership cancels
-    /// the token too.
+    /// [`until_stop`](Leadership::until_stop), which is always so in [`Election::run`].
     #[must_use]
     pub fn stop_token(&self) -> CancellationToken {
         // A child token: its owner may cancel it, and this must not stop the leader.
         self.stopping.child_token()
     }
 
-    /// Runs `work`, and tells it when it has to stop.
-    ///
-    /// The work is dropped if it has not ended [some time](Election::stop_before) after it was told, or when the lease
-    /// is lost.
+    /// Runs `work`, and tells it when it has to stop. Drops it if it has not ended [some time](Election::stop_before)
+    /// after that, or when the lease is lost.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] when the work was dropped. The reason is [`LostReason::Released`] when the leader was asked to
     /// step down, and otherwise the reason of the loss, or the one with which the lease is about to end.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work and keeps the leadership.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         let mut work = pin!(work);
@@ -433,11 +393,9 @@ impl Leadership {
     /// Steps down: releases the leadership and reports the outcome, as [`Lease::release`].
     ///
     /// # Errors
-    ///
     /// [`Error::Unknown`] or [`Error::MongoDb`] when the release was not confirmed.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future lets the release continue in the background.
     pub async fn resign(self) -> Result<Released> {
         self.lease.release().await

@@ -1,10 +1,11 @@
 //! One manager's guesses about what its next commands will find. A wrong guess costs only time.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use mongo_lease_core::rules::guesses::{FastForm, Guess, Guesses};
+use mongo_lease_core::rules::{FastForm, Guess, Guesses};
 
 use crate::clock::Clock;
+use crate::lock::Lock;
 
 pub(crate) struct Hints {
     /// The leases that are likely to be held or waited for.
@@ -17,14 +18,14 @@ pub(crate) struct Hints {
 #[derive(Clone, Debug)]
 pub(crate) struct NameHint {
     guess: Guess,
-    guesses: Arc<Mutex<Guesses>>,
+    guesses: Arc<Lock<Guesses>>,
     clock: Clock,
 }
 
 impl Hints {
     /// Starts without history. The caller says whether first attempts may insert blindly.
     pub(crate) fn new(may_insert: bool, clock: &Clock) -> Hints {
-        let guesses = Arc::new(Mutex::new(Guesses::new(may_insert)));
+        let guesses = Arc::new(Lock::new(Guesses::new(may_insert)));
         let about = |guess| NameHint { guess, guesses: Arc::clone(&guesses), clock: clock.clone() };
         Hints { contended: about(Guess::Contended), blocked: about(Guess::Blocked) }
     }
@@ -32,19 +33,19 @@ impl Hints {
     /// The form of a call's first attempt at this lease.
     pub(crate) fn fast_form(&self, name: &str) -> FastForm {
         let now = self.contended.clock.now();
-        self.contended.guesses().fast_form(now, name)
+        self.contended.guesses.lock().fast_form(now, name)
     }
 
     /// Notes that an insert found a document.
     pub(crate) fn found_a_document(&self) {
-        self.contended.guesses().found_a_document();
+        self.contended.guesses.lock().found_a_document();
     }
 }
 
 impl NameHint {
     /// Whether the guess is likely to be true of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.guesses().has(self.clock.now(), self.guess, name)
+        self.guesses.lock().has(self.clock.now(), self.guess, name)
     }
 
     /// Notes that it is true of this name, or will be.
@@ -54,10 +55,6 @@ impl NameHint {
 
     /// Notes whether a command found it true of this name.
     pub(crate) fn note(&self, name: &str, is_true: bool) {
-        self.guesses().note(self.clock.now(), self.guess, name, is_true);
-    }
-
-    fn guesses(&self) -> MutexGuard<'_, Guesses> {
-        self.guesses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.guesses.lock().note(self.clock.now(), self.guess, name, is_true);
     }
 }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
-use mongo_lease_core::rules::ids::GrantId;
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
+use mongo_lease_core::commands::{GrantKey, Guard, RenewHolders, RenewMany, RenewalTarget};
+use mongo_lease_core::rules::{GrantId, HoldAction, HoldEvent, MAYBE_APPLIED};
 use mongodb::ClientSession;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -15,44 +14,38 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
-use crate::failure::Failure;
-use crate::hold::Holding;
-use crate::hold::renewer::Number;
-use crate::hold::unmatched::{Unmatched, why_share_unmatched, why_unmatched};
+use crate::failure::{Failure, decode_failure};
+use crate::hold::unmatched::{Unmatched, why_unmatched};
+use crate::hold::{AgendaKey, Holding};
 use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
-use crate::telemetry::{Completed, Operation};
+use crate::telemetry::Operation;
 use crate::token::Token;
-use mongo_lease_core::commands::guard::Guard;
-use mongo_lease_core::commands::renew::{GrantKey, RenewMany, RenewalTarget};
-use mongo_lease_core::commands::renew_holders::RenewHolders;
 
 /// A lease that was granted to this process.
 ///
 /// While [`is_valid`](Lease::is_valid) is true, nobody else holds the lease, provided that the clocks of the replica
-/// set's members differ by at most the manager's maximum clock skew (1 s by default). A
-/// [shared](Lease::is_shared) lease is held beside others, but by no more than its limit allows. Where that is not
-/// enough, let the guarded resource check the [`token`](Lease::token), or do the work in a transaction with
-/// [`guard`](Lease::guard): these need no clock.
+/// set's members differ by at most the manager's maximum clock skew (1 s by default). A [shared](Lease::is_shared)
+/// lease is held beside others, but by no more than its limit allows. Where that is not enough, let the guarded
+/// resource check the [`token`](Lease::token), or do the work in a transaction with [`guard`](Lease::guard): these need
+/// no clock.
 ///
 /// The lease renews itself after a third of its ttl unless you turn that off. A loss is final for this `Lease`:
 /// [`lost`](Lease::lost) and [`cancellation_token`](Lease::cancellation_token) report it before anybody else can hold
-/// the lease. A timer does this; it waits for no reply.
-///
-/// Dropping the `Lease` releases it in the background. [`release`](Lease::release) does so too, and returns the result.
+/// the lease, by a timer that waits for no reply. Dropping the `Lease` releases it in the background;
+/// [`release`](Lease::release) also returns the result.
 #[must_use = "a lease that is dropped is given back at once"]
 #[clippy::has_significant_drop]
 pub struct Lease {
     engine: Arc<Engine>,
     holding: Arc<Holding>,
-    number: Number,
+    number: AgendaKey,
     /// The lease was released or detached: the drop has nothing to give back.
     is_settled: bool,
 }
 
-/// The data with which another request or process can resume a detached lease, once.
-///
-/// Anybody with this key can renew and release the lease. It can be serialized; in JSON the token is a string.
+/// The data with which another request or process can resume a detached lease, once. Anybody with this key can renew
+/// and release the lease. In JSON the token is a string.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseKey {
@@ -87,7 +80,7 @@ impl LeaseKey {
 }
 
 impl Lease {
-    pub(crate) fn new(engine: Arc<Engine>, holding: Arc<Holding>, number: Number) -> Lease {
+    pub(crate) fn new(engine: Arc<Engine>, holding: Arc<Holding>, number: AgendaKey) -> Lease {
         Lease { engine, holding, number, is_settled: false }
     }
 
@@ -116,13 +109,11 @@ impl Lease {
         !self.holding.permits.is_exclusive()
     }
 
-    /// The fencing token. It is greater than that of every earlier grant of this name.
-    ///
-    /// If the lease [is shared](Lease::is_shared): than that of every earlier grant beside which it could not be held.
-    /// The tokens of those who hold a name together are in no order.
+    /// The fencing token. It is greater than that of every earlier grant of this name beside which it could not be
+    /// held: of an exclusive lease, of every earlier grant. The tokens of those who hold a name together are in no
+    /// order.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] if the lease is no longer valid.
     pub fn token(&self) -> Result<Token> {
         self.holding.check()?;
@@ -139,9 +130,8 @@ impl Lease {
         self.holding.token
     }
 
-    /// A lower bound of the lease's expiry on the server, by the server's clock.
-    ///
-    /// The expiry on the server may be later: the reply to a renewal does not contain it.
+    /// A lower bound of the lease's expiry on the server, by the server's clock. The reply to a renewal does not
+    /// contain the expiry.
     #[must_use]
     pub fn expires_at(&self) -> DateTime<Utc> {
         self.holding.expires_at()
@@ -150,7 +140,7 @@ impl Lease {
     /// Whether the lease is held. Once this is no longer certain, it is false, and stays false.
     ///
     /// It reads the clock, which also runs while the process or the machine is suspended, and waits for nothing. The
-    /// answer is about the moment of the call: the process may be suspended right after it.
+    /// process may be suspended right after the call.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.holding.is_valid()
@@ -162,26 +152,22 @@ impl Lease {
         self.holding.remaining()
     }
 
-    /// Returns an error with the reason if the lease was lost.
+    /// Returns an error if the lease was lost.
     ///
     /// # Errors
-    ///
-    /// [`Error::Lost`] if the lease is no longer valid.
+    /// [`Error::Lost`] with the reason, if the lease is no longer valid.
     pub fn check(&self) -> Result<()> {
         self.holding.check()
     }
 
-    /// Waits until the lease is lost, and returns the reason.
-    ///
-    /// It returns when the validity ends at the latest, before anybody else can hold the lease. It does not wait for a
-    /// reply of the database.
+    /// Waits until the lease is lost, and returns the reason: when the validity ends at the latest, before anybody else
+    /// can hold the lease, whether the database replies or not.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub async fn lost(&self) -> LostReason {
         self.holding.lost().cancelled().await;
-        self.holding.reason()
+        self.holding.reason_for_end()
     }
 
     /// Why the lease was lost; of a valid lease, why it is lost if its validity ends now.
@@ -198,16 +184,13 @@ impl Lease {
 
     /// Runs `work`, and drops it if the lease is lost.
     ///
-    /// The work is polled all the time, also during a renewal. Dropping it stops it at its next `await`. Tasks that it
-    /// has started go on, and commands that it has sent may still arrive: only the token or a guarded transaction
-    /// protects against those.
+    /// Dropping the work stops it at its next `await`. Tasks that it has started go on, and commands that it has sent
+    /// may still arrive: only the token or a guarded transaction protects against those.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] if the lease was lost before the work had ended.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work. The lease stays held.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         self.holding.check()?;
@@ -225,41 +208,35 @@ impl Lease {
     /// Renews the lease now. Works also if automatic renewal is off.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] if the lease is no longer held; [`Error::Damaged`] if its expiry in the document is no longer a
-    /// date; [`Error::Unknown`] or [`Error::MongoDb`] if the database did not confirm the renewal. After any but the
-    /// first, the lease stays valid for as long as it was.
+    /// date; [`Error::Unknown`] or [`Error::MongoDb`] if the database did not confirm the renewal. After any but
+    /// `Lost`, the lease stays valid for as long as it was.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the server may or may not have renewed the lease. The validity does not change.
     pub async fn renew(&self) -> Result<()> {
         let span = self.engine.span(Operation::Renew, self.name(), Some(self.holding.token));
-        span.around(self.renew_now(), |()| Completed::Renewed).await
+        span.around(self.renew_now(), |()| ("renewed", None)).await
     }
 
     async fn renew_now(&self) -> Result<()> {
         self.holding.check()?;
-        let attempt = self.holding.timing.attempt_deadline;
-        let deadline = self.engine.clock().now().after(self.holding.remaining().min(attempt * 2));
-        let policy = RetryPolicy { attempt, deadline };
+        let attempt_timeout = self.holding.timing.attempt_deadline;
+        let deadline =
+            self.engine.clock().now().after(self.holding.remaining().min(attempt_timeout * 2));
+        let policy = RetryPolicy { attempt_timeout, deadline };
         let grants = vec![self.holding.renewal_target()];
         let (renewals, name) = (&self.engine.renewals, self.name());
         let renewed = match self.is_shared() {
-            false => {
-                let command = RenewMany { grants };
-                retry::run_alone(renewals, name, command, policy).await?.reply
-            }
-            true => {
-                let command = RenewHolders { grants };
-                retry::run_alone(renewals, name, command, policy).await?.reply
-            }
+            false => retry::run_alone(renewals, name, RenewMany { grants }, policy).await,
+            true => retry::run_alone(renewals, name, RenewHolders { grants }, policy).await,
         };
+        let renewed = renewed?.reply;
         if renewed.matched == 0 {
             let reason = "the lease exists, but the renewal did not match it".to_owned();
             return self.not_matched(policy, Error::Unknown { reason, source: None }).await;
         }
-        let next = self.holding.on(HoldEvent::Renewed { sent: renewed.sent }, None);
+        let next = self.holding.on(HoldEvent::Renewed(renewed.sent), None);
         if matches!(next, HoldAction::WakeAt(_)) {
             self.holding.tell_renewed();
             self.engine.renewer.look_again(self.number);
@@ -267,21 +244,15 @@ impl Lease {
         self.holding.check()
     }
 
-    /// Makes the caller's transaction depend on the lease.
-    ///
-    /// The transaction commits only if the lease has been held without a break since it was granted. This needs no
-    /// clock: a former holder that does not know of its loss cannot commit.
+    /// Makes the caller's transaction commit only if the lease has been held without a break since it was granted. This
+    /// needs no clock: a former holder that does not know of its loss cannot commit.
     ///
     /// It writes to the lease document within the transaction, so a take-over and the transaction exclude each other.
-    /// Call it *first* in the transaction, and end the transaction within a third of the ttl: renewals of this lease
-    /// wait for the transaction. Renewals of other leases do not.
-    ///
-    /// The session must belong to the client whose database the manager was built with, and must have a transaction in
-    /// progress. The call waits for the database's answer as long as the client does; a loss in the meantime is
-    /// reported with the answer.
+    /// Call it *first* in the transaction, and end the transaction within a third of the ttl: renewals of this lease,
+    /// and of no other, wait for it. The session must belong to the client of the manager's database, and must have a
+    /// transaction in progress. The call waits for the answer as long as the client does, and then reports a loss.
     ///
     /// # Errors
-    ///
     /// - [`Error::Lost`] if the lease is no longer held; [`Error::Damaged`] if its expiry in the document is no longer
     ///   a date; [`Error::InvalidOption`] if the transaction began before the lease was granted. Abort the transaction
     ///   then.
@@ -289,18 +260,15 @@ impl Lease {
     ///   `TransientTransactionError`. Then repeat the whole transaction, as `start_transaction().and_run(…)` does;
     ///   there, `?` turns this crate's error into the driver's.
     /// - [`Error::Unsupported`], before anything is sent: with leases in memory; and for a lease that others may
-    ///   [hold too](Lease::is_shared), because it has one document for all its holders, whose transactions would
-    ///   conflict, and whose renewals would wait for each of them.
+    ///   [hold too](Lease::is_shared), whose holders' transactions would conflict in the one document.
     ///
     /// # Cancel safety
-    ///
-    /// Avoid dropping the future. As with every command in a transaction, the server may or may not have carried it
-    /// out, and the transaction should be aborted. If it was the first command of the transaction, the driver does not
-    /// know that the server has begun one, and its abort sends nothing. Until the server ends that transaction (after
-    /// 60 s by default), this lease cannot be renewed, and may be lost.
+    /// Avoid dropping the future: the server may or may not have carried the command out, and the transaction should be
+    /// aborted. If it was the first command of the transaction, the driver does not know that the server has begun one,
+    /// and its abort sends nothing. Until the server ends that transaction (after 60 s by default), this lease cannot
+    /// be renewed, and may be lost.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(
     /// #     client: mongo_lease::mongodb::Client, lease: mongo_lease::Lease,
@@ -339,28 +307,20 @@ impl Lease {
                 let too_early = Error::invalid_option("session", reason);
                 self.not_matched(self.engine.policy(), too_early).await
             }
-            Err(error) => Err(Failure { outcome: MAYBE_APPLIED, cause: error.into() }.into()),
+            Err(error) => Err(Failure { outcome: MAYBE_APPLIED, ..decode_failure(error) }.into()),
         }
     }
 
     /// Returns an error where others may hold the lease too.
     fn check_exclusive(&self, method: &str, reason: &str) -> Result<()> {
-        match self.is_shared() {
-            false => Ok(()),
-            true => Err(Error::unsupported(format!(
-                "`{method}` works for exclusive leases only: {reason}"
-            ))),
-        }
+        let missing = || format!("`{method}` works for exclusive leases only: {reason}");
+        if self.is_shared() { Err(Error::unsupported(missing())) } else { Ok(()) }
     }
 
     /// Finds out why the server did not match our grant. If the grant exists, the error is `although_present`.
     async fn not_matched(&self, policy: RetryPolicy, although_present: Error) -> Result<()> {
         let (runner, key) = (&self.engine.runner, &self.holding.key);
-        let unmatched = match self.is_shared() {
-            false => why_unmatched(runner, key, policy).await?,
-            true => why_share_unmatched(runner, key, policy).await?,
-        };
-        match unmatched {
+        match why_unmatched(runner, key, self.is_shared(), policy).await? {
             Unmatched::Lost(reason) => {
                 let _ = self.holding.on(HoldEvent::NotOurs, Some(reason));
                 self.holding.check()
@@ -372,29 +332,24 @@ impl Lease {
 
     /// Releases the lease, if its document still names this holder.
     ///
-    /// The release hands the lease off to the first live waiter, or deletes the document if the queue is empty. It
-    /// takes one round trip if the first command fits what is in the document. Otherwise it takes two, or three if the
-    /// lease was granted from a queue whose waiters have all died.
-    ///
-    /// If the lease is free by now or has another holder, the result is [`Released::NotHeld`], and nothing changes. If
-    /// the database does not confirm the release in time (the manager's
-    /// [`release_deadline`](crate::LeaseManagerBuilder::release_deadline), 10 s by default), the release is retried in
-    /// the background until the lease expires.
+    /// It hands the lease off to the first live waiter, or deletes the document if the queue is empty: in one round
+    /// trip in most cases, in two or three where the document is not as it is likely to be. If the lease is free by now
+    /// or has another holder, the result is [`Released::NotHeld`], and nothing changes. If the database does not
+    /// confirm the release in time (the manager's [`release_deadline`](crate::LeaseManagerBuilder::release_deadline),
+    /// 10 s by default), it is retried in the background until the lease expires.
     ///
     /// # Errors
-    ///
     /// [`Error::Unknown`] or [`Error::MongoDb`] if the release was not confirmed; [`Error::Damaged`] if the document is
     /// damaged: then nothing was written, and an operator has to repair it.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the release goes on in the background.
     pub async fn release(self) -> Result<Released> {
         let span = self.engine.span(Operation::Release, self.name(), Some(self.holding.token));
         let ended = |released: &Released| match released {
-            Released::Released => Completed::Released,
-            Released::NotHeld => Completed::NotHeld,
-            Released::Unknown => Completed::Unknown,
+            Released::Released => ("released", None),
+            Released::NotHeld => ("not_held", None),
+            Released::Unknown => ("unknown", None),
         };
         span.around(self.release_now(), ended).await
     }
@@ -421,18 +376,14 @@ impl Lease {
         Ok(released)
     }
 
-    /// Detaches the lease from this handle without releasing it.
-    ///
-    /// It renews the lease once more, so that the lease stays held for its whole ttl from now on, until
-    /// [`resume`](crate::LeaseManager::resume) takes it up in this or another process.
+    /// Detaches the lease from this handle without releasing it: renews it once more, so that it stays held for its
+    /// whole ttl from now on, or until [`resume`](crate::LeaseManager::resume) takes it up in this or another process.
     ///
     /// # Errors
-    ///
     /// As [`renew`](Lease::renew); and [`Error::Unsupported`] for a lease that others may
     /// [hold too](Lease::is_shared). After an error there is no key, and the lease is released in the background.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the lease is released in the background.
     pub async fn detach(mut self) -> Result<LeaseKey> {
         self.check_exclusive("detach", "a key names one holder of an exclusive lease")?;
@@ -440,7 +391,7 @@ impl Lease {
         self.engine.renewer.remove(self.number);
         if !self.holding.end() {
             // A shutdown came first, and releases the lease.
-            return Err(self.holding.error(&self.holding.reason()));
+            return Err(self.holding.error(&self.holding.reason_for_end()));
         }
         // Not settled with the call: if a late attempt finds the lease granted to us, that grant must stay.
         self.is_settled = true;
@@ -470,11 +421,8 @@ impl Drop for Lease {
 
 impl fmt::Debug for Lease {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Lease")
-            .field("name", &self.holding.key.name())
-            .field("token", &self.holding.token)
-            .field("remaining", &self.remaining())
-            .finish_non_exhaustive()
+        let mut shown = formatter.debug_struct("Lease");
+        shown.field("name", &self.name()).field("token", &self.holding.token);
+        shown.field("remaining", &self.remaining()).finish_non_exhaustive()
     }
 }

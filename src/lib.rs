@@ -12,43 +12,33 @@
 #[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub mod tower;
 
-mod election;
-mod scheduled_job;
-mod several;
-
-mod builder;
-mod manager;
-
 mod acquire;
-mod lease;
-mod list;
-
+mod batch;
+mod builder;
+mod clock;
+mod election;
 mod engine;
+mod error;
+mod failure;
 mod fencing;
-
+mod hints;
 mod hold;
 pub mod indexes;
-mod wait;
-
-mod release;
-
-mod retry;
-
-mod batch;
-mod hints;
-
-mod runner;
-
-mod clock;
-mod error;
-mod options;
-mod telemetry;
-
-mod failure;
-mod token;
-
+mod lease;
+mod list;
+mod lock;
+mod manager;
 #[cfg(feature = "memory")]
 mod memory;
+mod options;
+mod release;
+mod retry;
+mod runner;
+mod scheduled_job;
+mod several;
+mod telemetry;
+mod token;
+mod wait;
 
 pub use acquire::semaphore::Semaphore;
 pub use acquire::{Acquire, Attempt};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures_core::Stream;
 use futures_util::stream;
-use mongo_lease_core::commands::find::{GetLease, Page};
+use mongo_lease_core::commands::{GetLease, Page};
 use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::rules::pattern::{NamePattern, glob_regex};
+use mongo_lease_core::rules::{NamePattern, glob_regex};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -24,17 +24,16 @@ pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>
     engine.check_open()?;
     let look = GetLease { name: name.to_owned() };
     let seen = retry::run(&engine.runner, look, engine.policy()).await?.reply;
-    let info = seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held);
-    Ok(info.map(|mut info| {
+    let mut info = seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held);
+    if let Some(info) = &mut info {
         info.recognize(&engine.id, engine.process());
-        info
-    }))
+    }
+    Ok(info)
 }
 
 /// A listing of leases. Narrow it down, then turn it into a stream.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
 /// use futures_util::TryStreamExt;
@@ -75,12 +74,10 @@ impl List {
         self
     }
 
-    /// The regular expression of a pattern of [`List::glob`], for queries and change streams of your own.
-    ///
-    /// Give it to `$regex` with `$options: "s"`, because a name may contain a line break.
+    /// The regular expression of a pattern of [`List::glob`], for queries and change streams of your own. Give it to
+    /// `$regex` with `$options: "s"`, because a name may contain a line break.
     ///
     /// # Examples
-    ///
     /// ```
     /// use mongo_lease::List;
     ///
@@ -91,9 +88,8 @@ impl List {
         glob_regex(pattern)
     }
 
-    /// Lists only leases of this owner, in its displayed form: `label@host:pid`.
-    ///
-    /// A lease in [shared use](LeaseInfo::shared) is listed if this owner is among its holders.
+    /// Lists only leases of this owner, in its displayed form: `label@host:pid`. A lease in
+    /// [shared use](LeaseInfo::shared) is listed if this owner is among its holders.
     pub fn held_by(mut self, owner: impl Into<String>) -> List {
         self.owner = Some(owner.into());
         self
@@ -111,21 +107,18 @@ impl List {
     /// ends meanwhile may be missing or present. No lease appears twice.
     ///
     /// # Errors
-    ///
     /// [`Error::InvalidOption`] for a pattern of more than 1,024 bytes or with a NUL character. The stream ends with an
     /// [`Error::MongoDb`] or [`Error::Unknown`] if the database does not answer.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the stream has no other effect.
     pub fn stream(self) -> Result<impl Stream<Item = Result<LeaseInfo>> + Send + use<>> {
         if let Some(pattern) = self.pattern.text()
             && (pattern.len() > PATTERN_BYTES_MAX || pattern.contains('\0'))
         {
-            return Err(Error::invalid_option(
-                "pattern",
-                format!("must have at most {PATTERN_BYTES_MAX} bytes and no NUL character"),
-            ));
+            let reason =
+                format!("must have at most {PATTERN_BYTES_MAX} bytes and no NUL character");
+            return Err(Error::invalid_option("pattern", reason));
         }
         let (with_free, owner) = (self.with_free, self.owner.clone());
         let pages = stream::try_unfold(Some(None), move |after: Option<Option<String>>| {

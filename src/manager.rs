@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_core::Stream;
-use mongo_lease_core::rules::holder::HoldOptions;
-use mongo_lease_core::rules::ids::GrantId;
-use mongo_lease_core::rules::name::check_label;
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::time::from_millis;
+use mongo_lease_core::commands::{Form, GrantKey, GrantMatch, Hello, ReleaseTarget, Resume};
+use mongo_lease_core::info::LeaseInfo;
+use mongo_lease_core::rules::{GrantId, HoldOptions, Permits, check_label, from_millis};
 
 use crate::acquire::semaphore::Semaphore;
 use crate::acquire::{Acquire, Attempt};
@@ -25,17 +23,10 @@ use crate::options::{check_name, check_value};
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::telemetry::Event;
-use mongo_lease_core::commands::probe::Hello;
-use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
-use mongo_lease_core::commands::renew::{GrantKey, Resume};
-use mongo_lease_core::info::LeaseInfo;
 
-/// Grants leases. Cheap to clone; clones share everything.
-///
-/// One manager for each collection and process is enough.
+/// Grants leases. Cheap to clone; clones share everything. One for each collection and process is enough.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(client: mongo_lease::mongodb::Client) -> mongo_lease::Result<()> {
 /// use mongo_lease::LeaseManager;
@@ -49,9 +40,8 @@ use mongo_lease_core::info::LeaseInfo;
 /// ```
 ///
 /// # Clean shutdown
-///
-/// After the last clone and the last lease are dropped, the background tasks end once everything is released. If the
-/// process ends before that, its leases stay held until they expire: call [`shutdown`](LeaseManager::shutdown) first.
+/// After the last clone and the last lease are dropped, everything is released in the background. If the process ends
+/// before that, its leases stay held until they expire: call [`shutdown`](LeaseManager::shutdown) first.
 #[derive(Clone)]
 pub struct LeaseManager {
     engine: Arc<Engine>,
@@ -76,46 +66,38 @@ impl LeaseManager {
         Acquire::new(Arc::clone(&self.engine), name.into())
     }
 
-    /// The permits of a name, of which at most `limit` are in use at a time, over all processes. See [`Semaphore`].
-    ///
-    /// It sends nothing and checks nothing: a limit that is not between 1 and 1,000 fails when a permit is acquired.
+    /// The permits of a name, of which at most `limit` are in use at a time, over all processes. See [`Semaphore`]. A
+    /// limit that is not between 1 and 1,000 fails when a permit is acquired.
     pub fn semaphore(&self, name: impl Into<String>, limit: u32) -> Semaphore {
-        let name = name.into();
-        Semaphore::new(self.acquire(&name), name, limit)
+        Semaphore::new(self.acquire(name), limit)
     }
 
     /// Tries once to acquire a lease, without waiting. A held lease is not an error.
     ///
     /// Takes one round trip; two if the document has an expired queue, and on a standalone server. While the database
-    /// does not answer, the call retries for the time of two attempts: 10 s by default. [`Acquire::try_once`] is the
-    /// same with options.
+    /// does not answer, it retries for the time of two attempts: 10 s by default. [`Acquire::try_once`] has options.
     ///
     /// # Errors
-    ///
     /// As [`Acquire`], except [`Error::Busy`] and [`Error::WaitTimeout`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future is safe: a grant is then released.
     pub async fn try_acquire(&self, name: impl Into<String>) -> Result<Attempt> {
         self.acquire(name).try_once().await
     }
 
-    /// Acquires a lease, runs `work` with it, and releases it.
+    /// Acquires a lease, runs `work` with it, and releases it. [`Acquire::run`] is the same with options.
     ///
     /// The work is dropped if the lease is lost. The future is `Send` if the work's is.
     ///
     /// # Errors
-    ///
     /// As [`Acquire`]; and [`Error::Lost`] if the lease was lost before the work had ended. An unconfirmed release is
-    /// not an error: the work is done, and the release is retried in the background.
+    /// not an error: it is retried in the background.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work, and releases the lease.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
     /// let sum = leases.with_lease("invoice:42", async |lease| lease.name().len()).await?;
@@ -130,36 +112,29 @@ impl LeaseManager {
         self.acquire(name).run(work).await
     }
 
-    /// Resumes a [detached](Lease::detach) lease, if it is still held.
+    /// Resumes a [detached](Lease::detach) lease, if it is still held: renews it, and holds it from now on.
     ///
-    /// It renews the lease, and holds it from now on. A key works once: if two calls use the same key, one of them gets
-    /// the lease.
+    /// A key works once: if two calls use the same key, one of them gets the lease.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] if the lease has expired, has another holder, or was already resumed ([`LostReason::Resumed`]);
-    /// [`Error::MongoDb`] or [`Error::Unknown`] if the database did not answer. After `Unknown` the key may be used up,
-    /// as after a dropped future.
+    /// [`Error::MongoDb`] or [`Error::Unknown`] if the database did not answer. After `Unknown` the key may be used up.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future may use up the key: then no process holds the lease, and its name stays reserved until the
     /// ttl is over. It can be released by its name and value.
     pub async fn resume(&self, key: LeaseKey) -> Result<Lease> {
         self.engine.check_may_write()?;
         let fresh_id = self.engine.id.call(&clock::random_hex::<16>()?).resumed_grant();
         let grant_key = GrantKey::new(key.name(), key.value(), &fresh_id);
-        let resume = Resume {
-            key: key.grant_key(),
-            fresh_id,
-            ttl: None,
-            timing: Arc::clone(&self.engine.timing),
-        };
+        let timing = Arc::clone(&self.engine.timing);
+        let resume = Resume { key: key.grant_key(), fresh_id, ttl: None, timing };
         let policy = self.engine.policy();
         let answer = retry::run_alone(&self.engine.alone, key.name(), resume, policy).await?;
         let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };
         let Some((sent, seen)) = answer.reply else {
-            let unmatched = async |key| why_unmatched(&self.engine.runner, key, policy).await;
+            let unmatched =
+                async |key| why_unmatched(&self.engine.runner, key, false, policy).await;
             return Err(match unmatched(&key.grant_key()).await? {
                 // An earlier attempt of ours, whose answer was lost, may have resumed it, and it has expired since.
                 Unmatched::Lost(LostReason::Resumed)
@@ -178,7 +153,7 @@ impl LeaseManager {
         let grant = Grant {
             key: grant_key,
             token: key.token(),
-            timing: self.engine.shared_timing(self.engine.timing_for(ttl)?),
+            timing: self.engine.timing_for(ttl)?,
             hold_options: HoldOptions { renews: true, max_hold: None },
             hold_at_least: None,
             sent,
@@ -197,25 +172,21 @@ impl LeaseManager {
         }
     }
 
-    /// Renews a [detached](Lease::detach) lease, if it is still held, and leaves it detached.
+    /// Renews a [detached](Lease::detach) lease, if it is still held, and leaves it detached. Returns the new expiry,
+    /// by the server's clock.
     ///
-    /// Returns the new expiry, by the server's clock.
-    ///
-    /// The key stays valid, also for a [`resume`](LeaseManager::resume): so a failed call can be repeated. The lease
-    /// lasts for its ttl from now on; with `ttl`, which is then its ttl, for that. The expiry never becomes earlier.
+    /// The key stays valid, so a failed call can be repeated. The lease lasts for its ttl from now on; with `ttl`,
+    /// which is then its ttl, for that. The expiry never becomes earlier.
     ///
     /// # Errors
-    ///
     /// [`Error::Lost`] if the lease has expired, has another holder, or was resumed; [`Error::Damaged`];
     /// [`Error::InvalidOption`] before anything is sent; [`Error::MongoDb`] or [`Error::Unknown`] if the database did
     /// not answer.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the server may or may not have renewed the lease.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
     /// let key = leases.acquire("invoice:42").await?.detach().await?;
@@ -241,24 +212,20 @@ impl LeaseManager {
         if let Some((_sent, seen)) = answer.reply {
             return Ok(seen.info.expires_at.unwrap_or_default());
         }
-        Err(match why_unmatched(&self.engine.runner, &renew.key, policy).await? {
+        Err(match why_unmatched(&self.engine.runner, &renew.key, false, policy).await? {
             Unmatched::Lost(reason) => Error::Lost { name, reason },
             Unmatched::Present => Error::Lost { name, reason: LostReason::NotRenewed },
             Unmatched::Damaged(found) => Error::damaged(&name, found),
         })
     }
 
-    /// Releases a lease by its name and value, in any process.
-    ///
-    /// For callers that keep the value themselves. If name and value do not match, nothing changes.
+    /// Releases a lease by its name and value, in any process. If they do not match, nothing changes.
     ///
     /// # Errors
-    ///
     /// [`Error::InvalidName`] and [`Error::InvalidOption`] before anything is sent; [`Error::Damaged`] if the document
     /// is damaged: then nothing was written; [`Error::MongoDb`] or [`Error::Unknown`] if the release was not confirmed.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the lease may or may not have been released.
     pub async fn release(
         &self,
@@ -272,21 +239,17 @@ impl LeaseManager {
 
     /// Releases a [detached](Lease::detach) lease, in any process.
     ///
-    /// Unlike [`release`](LeaseManager::release), it leaves a lease alone that was
-    /// [resumed](LeaseManager::resume) with this key: it has another key since, and the result is
-    /// [`Released::NotHeld`].
+    /// Unlike [`release`](LeaseManager::release), it leaves a lease alone that was [resumed](LeaseManager::resume) with
+    /// this key: the result is [`Released::NotHeld`].
     ///
     /// # Errors
-    ///
     /// [`Error::Damaged`] if the document is damaged: then nothing was written; [`Error::MongoDb`] or
     /// [`Error::Unknown`] if the release was not confirmed. The key stays good for another call.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the lease may or may not have been released.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
     /// let key = leases.acquire("invoice:42").await?.detach().await?;
@@ -320,22 +283,19 @@ impl LeaseManager {
 
     /// Releases a lease in place of its holder, if it still has this value. For operators.
     ///
+    /// Read the value with [`get`](LeaseManager::get). If the lease gets another holder between that and the release,
+    /// nothing changes. Of a lease in [shared use](LeaseInfo::shared), the value of one of its
+    /// [holders](LeaseInfo::holders) ends the permits of that one. A name that
+    /// [`hold_at_least`](Acquire::hold_at_least) reserves after a release is freed too: its value begins with
+    /// `released:`.
+    ///
     /// The holder learns of it by its next renewal at the latest. Its work is certain to stop only where the resource
     /// checks tokens.
     ///
-    /// It also frees a name that [`hold_at_least`](Acquire::hold_at_least) reserves after a release: the value then
-    /// begins with `released:`.
-    ///
-    /// Read the value with [`get`](LeaseManager::get). If the lease gets another holder between that and the release,
-    /// nothing changes. Of a lease in [shared use](LeaseInfo::shared), the value of one of its
-    /// [holders](LeaseInfo::holders) ends the permits of that one.
-    ///
     /// # Errors
-    ///
     /// As [`release`](LeaseManager::release).
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the lease may or may not have been released.
     pub async fn force_release(
         &self,
@@ -343,9 +303,8 @@ impl LeaseManager {
         expected_value: impl Into<String>,
     ) -> Result<Released> {
         let expected_value = expected_value.into();
-        // Any value that can be in a document is allowed: also that of a tombstone, and an empty one, which another
-        // program may have written.
-        check_label(&expected_value).map_err(|defect| Error::invalid_option("value", defect))?;
+        // Any value that can be in a document is allowed: also that of a tombstone, and an empty one.
+        check_label(&expected_value).map_err(|reason| Error::invalid_option("value", reason))?;
         // But not the one that all holders of a shared lease have: its release would delete their document.
         if LeaseInfo::is_shared_value(&expected_value) {
             let reason = "is that of a lease in shared use: name one of its holders";
@@ -354,17 +313,14 @@ impl LeaseManager {
         self.release_any(name.into(), expected_value).await
     }
 
-    /// Reads the state of a lease; `None` if it is not held.
-    ///
-    /// Of a lease in [shared use](LeaseInfo::shared), it reads the [holders](LeaseInfo::holders) too.
+    /// Reads the state of a lease; `None` if it is not held. Of a lease in [shared use](LeaseInfo::shared), it reads
+    /// the [holders](LeaseInfo::holders) too.
     ///
     /// # Errors
-    ///
     /// [`Error::InvalidName`] before anything is sent; [`Error::MongoDb`] or [`Error::Unknown`] if the database did not
     /// answer.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub async fn get(&self, name: impl AsRef<str>) -> Result<Option<LeaseInfo>> {
         list::get(&self.engine, name.as_ref()).await
@@ -375,9 +331,8 @@ impl LeaseManager {
         List::new(Arc::clone(&self.engine))
     }
 
-    /// Streams the events of this manager's leases from now on.
-    ///
-    /// A listener that falls more than 1,024 events behind gets the number of missed events, and delays no other task.
+    /// Streams the events of this manager's leases from now on. A listener that falls more than 1,024 events behind
+    /// gets the number of missed events, and delays no other task.
     pub fn events(&self) -> impl Stream<Item = Event> + Send + use<> {
         self.engine.events.listen()
     }
@@ -385,12 +340,10 @@ impl LeaseManager {
     /// Sends a command to the database and returns its round-trip time. For health checks.
     ///
     /// # Errors
-    ///
     /// [`Error::MongoDb`] or [`Error::Unknown`] if the database does not answer within the time of one attempt (5 s by
     /// default); [`Error::ShutDown`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub async fn ping(&self) -> Result<Duration> {
         self.engine.check_open()?;
@@ -400,19 +353,14 @@ impl LeaseManager {
         Ok(self.engine.clock().now().since(started))
     }
 
-    /// Shuts the manager down and releases its leases.
+    /// Shuts the manager down, with all its clones, and releases its leases. The client stays open.
     ///
     /// It accepts no more calls, tells the holders of its leases that these are released, releases them, and waits for
-    /// its tasks. All of this ends within the manager's
-    /// [`shutdown_deadline`](crate::LeaseManagerBuilder::shutdown_deadline) (10 s by default), also if the database
-    /// does not answer.
-    ///
-    /// It shuts down all clones. The client and its connections stay open.
+    /// its tasks: within the manager's [`shutdown_deadline`](crate::LeaseManagerBuilder::shutdown_deadline) (10 s by
+    /// default), also if the database does not answer.
     ///
     /// # Cancel safety
-    ///
-    /// If the future is dropped, the manager stays closed, and commands in progress go on. A second call continues from
-    /// there.
+    /// If the future is dropped, the manager stays closed, and commands in progress go on. A second call continues.
     pub async fn shutdown(&self) -> ShutdownReport {
         self.engine.shut_down().await
     }
@@ -421,10 +369,9 @@ impl LeaseManager {
 /// Prints nothing of the client: its options contain the password.
 impl fmt::Debug for LeaseManager {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("LeaseManager")
-            .field("database", &self.engine.runner.database_name())
-            .field("collection", &self.engine.options.collection)
-            .finish_non_exhaustive()
+        let runner = &self.engine.runner;
+        let mut shown = formatter.debug_struct("LeaseManager");
+        shown.field("database", &runner.database_name()).field("collection", &runner.collection());
+        shown.finish_non_exhaustive()
     }
 }

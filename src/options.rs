@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use mongo_lease_core::format;
 use mongo_lease_core::info::human;
-use mongo_lease_core::rules::name::{check_label, check_text};
-use mongo_lease_core::rules::permits::{LIMIT_MAX, Permits, PermitsDefect};
-use mongo_lease_core::rules::timing::{self, Timing, TimingDefect};
-use mongo_lease_core::rules::tombstone::{self, is_tombstone};
+use mongo_lease_core::rules::{
+    LIMIT_MAX, Permits, PermitsDefect, Timing, TimingDefect, check_label, check_text, is_tombstone,
+    timing, tombstone,
+};
 use mongo_lease_core::schema;
 use mongodb::bson::{Bson, Document, RawDocumentBuf};
 
@@ -43,7 +43,7 @@ pub(crate) struct ManagerOptions {
     pub(crate) poll_floor: Duration,
     pub(crate) change_stream: bool,
     pub(crate) tombstones: bool,
-    pub(crate) queue_max: u32,
+    pub(crate) max_waiting: u32,
 }
 
 impl Default for ManagerOptions {
@@ -65,7 +65,7 @@ impl Default for ManagerOptions {
             poll_floor: timing::POLL_FLOOR_DEFAULT,
             change_stream: true,
             tombstones: false,
-            queue_max: timing::QUEUE_MAX,
+            max_waiting: timing::QUEUE_MAX,
         }
     }
 }
@@ -74,12 +74,10 @@ impl ManagerOptions {
     /// Checks all that can be checked without a database, and returns the timings.
     pub(crate) fn check(&self) -> Result<Timing> {
         check_text(&self.collection)
-            .map_err(|defect| Error::invalid_option("collection", defect))?;
+            .map_err(|reason| Error::invalid_option("collection", reason))?;
         if self.collection.contains('$') || self.collection.starts_with("system.") {
-            return Err(Error::invalid_option(
-                "collection",
-                "must not contain `$` or begin with `system.`",
-            ));
+            let reason = "must not contain `$` or begin with `system.`";
+            return Err(Error::invalid_option("collection", reason));
         }
         check_owner(&self.owner)?;
         if !(1..=MAX_IN_FLIGHT_MAX).contains(&self.max_in_flight) {
@@ -106,7 +104,7 @@ impl ManagerOptions {
             let reason = format!("must be at most {}", human(timing::POLL_FLOOR_MAX));
             return Err(Error::invalid_option("poll_floor", reason));
         }
-        if !(1..=timing::QUEUE_MAX).contains(&self.queue_max) {
+        if !(1..=timing::QUEUE_MAX).contains(&self.max_waiting) {
             let reason = format!("must be between 1 and {}", timing::QUEUE_MAX);
             return Err(Error::invalid_option("max_waiting", reason));
         }
@@ -118,17 +116,13 @@ impl ManagerOptions {
 pub(crate) fn timing_error(defect: TimingDefect) -> Error {
     let (option, reason) = match defect {
         TimingDefect::Ttl(ttl) => {
-            let (shortest, longest) = (human(timing::TTL_MIN), human(timing::TTL_MAX));
-            let ttl = human(ttl);
+            let (ttl, shortest) = (human(ttl), human(timing::TTL_MIN));
+            let longest = human(timing::TTL_MAX);
             ("ttl", format!("a ttl of {ttl} is not between {shortest} and {longest}"))
         }
-        TimingDefect::MaxClockSkew(max_clock_skew) => {
-            let (max_clock_skew, longest) =
-                (human(max_clock_skew), human(timing::MAX_CLOCK_SKEW_MAX));
-            (
-                "max_clock_skew",
-                format!("a maximum clock skew of {max_clock_skew} is above {longest}"),
-            )
+        TimingDefect::MaxClockSkew(skew) => {
+            let (skew, longest) = (human(skew), human(timing::MAX_CLOCK_SKEW_MAX));
+            ("max_clock_skew", format!("a maximum clock skew of {skew} is above {longest}"))
         }
         TimingDefect::AttemptDeadline { attempt_deadline, longest } => {
             let (asked, shortest) = (human(attempt_deadline), human(timing::ATTEMPT_DEADLINE_MIN));
@@ -144,12 +138,12 @@ pub(crate) fn timing_error(defect: TimingDefect) -> Error {
 }
 
 pub(crate) fn check_name(name: &str) -> Result<()> {
-    check_text(name).map_err(|defect| Error::InvalidName { reason: defect.to_string() })
+    check_text(name).map_err(|reason| Error::InvalidName { reason })
 }
 
 /// Checks a value that the caller chose.
 pub(crate) fn check_value(value: &str) -> Result<()> {
-    check_text(value).map_err(|defect| Error::invalid_option("value", defect))?;
+    check_text(value).map_err(|reason| Error::invalid_option("value", reason))?;
     if is_tombstone(value) {
         let reason = format!("must not begin with `{}`", tombstone::PREFIX);
         return Err(Error::invalid_option("value", reason));
@@ -173,12 +167,7 @@ pub(crate) fn check_permits(
             (None, Some(_)) => Err(Error::invalid_option("shared", "excludes `permits`")),
         };
     }
-    let default = Permits::EXCLUSIVE;
-    let checked = Permits::new(
-        permits.unwrap_or_else(|| default.count()),
-        limit.unwrap_or_else(|| default.limit()),
-    );
-    checked.map_err(|defect| match defect {
+    Permits::new(permits.unwrap_or(1), limit.unwrap_or(1)).map_err(|defect| match defect {
         PermitsDefect::Limit(limit) => {
             let reason = format!("a limit of {limit} is not between 1 and {LIMIT_MAX}");
             Error::invalid_option("limit", reason)
@@ -200,7 +189,7 @@ pub(crate) fn check_share(metadata: &Document, hold_at_least: Option<Duration>) 
 }
 
 pub(crate) fn check_owner(owner: &str) -> Result<()> {
-    check_label(owner).map_err(|defect| Error::invalid_option("owner", defect))
+    check_label(owner).map_err(|reason| Error::invalid_option("owner", reason))
 }
 
 /// Checks the maximum and the minimum hold time of a lease.
@@ -216,30 +205,24 @@ pub(crate) fn check_hold(longest: Option<Duration>, shortest: Option<Duration>) 
     Ok(())
 }
 
-/// Checks a lease's metadata.
-///
-/// It refuses metadata that the server would refuse, or that would make each lease document large.
+/// Refuses metadata that the server would refuse, or that would make each lease document large.
 pub(crate) fn check_metadata(metadata: &Document) -> Result<()> {
-    let refuse = |reason: String| Err(Error::InvalidOption { option: "metadata", reason });
     if !keys_are_fit(metadata, METADATA_DEPTH_MAX) {
-        return refuse(format!(
-            "a key contains a NUL character, or the nesting is deeper than {METADATA_DEPTH_MAX} \
-             levels"
-        ));
+        let nesting = format!("the nesting is deeper than {METADATA_DEPTH_MAX} levels");
+        let reason = format!("a key contains a NUL character, or {nesting}");
+        return Err(Error::invalid_option("metadata", reason));
     }
     check_metadata_size(metadata, METADATA_BYTES_MAX)
 }
 
 fn check_metadata_size(metadata: &Document, bytes_max: usize) -> Result<()> {
-    let refuse = |reason: String| Err(Error::InvalidOption { option: "metadata", reason });
-    match RawDocumentBuf::try_from(metadata) {
-        Ok(raw) if raw.as_bytes().len() <= bytes_max => Ok(()),
-        Ok(raw) => refuse(format!(
-            "it has {} bytes of BSON, and the maximum is {bytes_max}",
-            raw.as_bytes().len()
-        )),
-        Err(error) => refuse(error.to_string()),
+    let refused = |reason| Error::InvalidOption { option: "metadata", reason };
+    let raw = RawDocumentBuf::try_from(metadata).map_err(|error| refused(error.to_string()))?;
+    let bytes = raw.as_bytes().len();
+    if bytes <= bytes_max {
+        return Ok(());
     }
+    Err(refused(format!("it has {bytes} bytes of BSON, and the maximum is {bytes_max}")))
 }
 
 fn keys_are_fit(document: &Document, depth: usize) -> bool {

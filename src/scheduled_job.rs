@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::info::human;
+use mongo_lease_core::info::{LeaseInfo, human};
 use mongodb::bson::Document;
 
 use crate::acquire::{Acquire, Attempt};
@@ -13,11 +12,10 @@ use crate::manager::LeaseManager;
 
 /// A job that every machine's scheduler starts, and that only one machine runs.
 ///
-/// The first machine to start it runs it. On every other machine the call returns at once with "skipped". There is no
-/// scheduler in this crate: call [`run`](ScheduledJob::run) from yours.
+/// The first machine to start it runs it. On every other machine the call returns at once with [`Run::Skipped`]. There
+/// is no scheduler in this crate: call [`run`](ScheduledJob::run) from yours.
 ///
 /// # Guarantees
-///
 /// - The job runs at most once at a time, under the same assumptions as every [`Lease`].
 /// - Within [`at_least`](ScheduledJob::at_least) after a start, the job runs at most once, even if it is done sooner.
 ///   So choose a time that is longer than the difference of the machines' clocks, and shorter than the time from one
@@ -25,12 +23,10 @@ use crate::manager::LeaseManager;
 /// - [`at_most`](ScheduledJob::at_most) ends a job that hangs.
 ///
 /// It does not guarantee that the job runs to its end. If a machine crashes during the job, the name becomes free after
-/// the lease's ttl, however long `at_least` is, and the job waits for its next start in the schedule. If another
-/// machine's scheduler fires later than that, the job runs again. So make sure that the job can be run twice, or fence
-/// its writes.
+/// the lease's ttl, however long `at_least` is. If another machine's scheduler fires later than that, the job runs
+/// again. So make sure that the job can be run twice, or fence its writes.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
 /// use std::time::Duration;
@@ -49,7 +45,7 @@ use crate::manager::LeaseManager;
 /// # }
 /// ```
 ///
-/// A scheduler that needs boxed futures, such as `tokio-cron-scheduler`, gets a clone each time:
+/// A scheduler that needs boxed futures gets a clone each time:
 ///
 /// ```no_run
 /// # use std::pin::Pin;
@@ -87,10 +83,7 @@ impl<T> Run<T> {
     /// The job's result, if it ran here.
     #[must_use]
     pub fn done(self) -> Option<T> {
-        match self {
-            Run::Done(output) => Some(output),
-            Run::Skipped(_) => None,
-        }
+        if let Run::Done(output) = self { Some(output) } else { None }
     }
 }
 
@@ -100,11 +93,9 @@ impl ScheduledJob {
         ScheduledJob { acquire: leases.acquire(name), at_most: None, at_least: None }
     }
 
-    /// How long the name stays taken at least, counted from the start.
-    ///
-    /// This holds also if the job ends earlier or fails. At most 366 days, and not longer than
-    /// [`at_most`](ScheduledJob::at_most). Defaults to none: then a machine whose clock is late by more than the job
-    /// takes runs it a second time.
+    /// How long the name stays taken at least, counted from the start, also if the job ends earlier or fails. At most
+    /// 366 days, and not longer than [`at_most`](ScheduledJob::at_most). Defaults to none: then a machine whose clock
+    /// is late by more than the job takes runs it a second time.
     pub fn at_least(mut self, shortest: Duration) -> ScheduledJob {
         self.at_least = Some(shortest);
         self.acquire = self.acquire.hold_at_least(shortest);
@@ -140,11 +131,10 @@ impl ScheduledJob {
 
     /// Runs the job, unless it runs elsewhere or has just run there.
     ///
-    /// It sends one attempt, which takes one round trip. While the database does not answer, it retries for the time of
-    /// two attempts (10 s by default). The work is dropped if the lease is lost. The future is `Send` if the work's is.
+    /// While the database does not answer, it retries for the time of two attempts (10 s by default). The work is
+    /// dropped if the lease is lost. The future is `Send` if the work's is.
     ///
     /// # Errors
-    ///
     /// - [`Error::Lost`] if the lease was lost before the work had ended, or the work took longer than
     ///   [`at_most`](ScheduledJob::at_most).
     /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
@@ -152,7 +142,6 @@ impl ScheduledJob {
     /// - As [`Acquire`] otherwise, except [`Error::Busy`] and [`Error::WaitTimeout`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work. The lease is released, or its name stays taken for the rest of
     /// [`at_least`](ScheduledJob::at_least).
     pub async fn run<T, W>(&self, work: W) -> Result<Run<T>>

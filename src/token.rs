@@ -8,9 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A fencing token: a number that rises with every grant of one name.
 ///
-/// It is the oplog time of the granting write. So it keeps rising across releases, expiry, restarts and failovers,
-/// although a released lease leaves no document. Tokens of different names can be compared, but the result means
-/// nothing.
+/// It is the oplog time of the granting write. So it keeps rising across releases, expiry, restarts and failovers. A
+/// comparison of tokens of different names means nothing.
 ///
 /// Send it with every write to the guarded resource, and let the resource refuse tokens older than the newest that it
 /// has seen. For a document in MongoDB, [`fenced_write`](Token::fenced_write) makes such a write. In JSON and in text a
@@ -117,18 +116,9 @@ impl<'de> Deserialize<'de> for Token {
 }
 
 /// The error for a text that is not a fencing token.
-///
-/// A token is a decimal number of at most 64 bits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a token is a decimal number of at most 64 bits")]
 pub struct ParseTokenError(());
-
-impl fmt::Display for ParseTokenError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a token is a decimal number of at most 64 bits")
-    }
-}
-
-impl std::error::Error for ParseTokenError {}
 
 #[cfg(test)]
 mod tests {

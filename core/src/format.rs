@@ -43,13 +43,14 @@ pub const SHARED_VALUE: &str = "mongo-lease/shared";
 pub const OF_ANOTHER_FORMAT: [&str; 3] =
     ["grant.allowanceMs", "queue.allowanceMs", "holders.allowanceMs"];
 
-/// Fields of [`GRANT`].
+/// Fields of [`GRANT`]. An entry and a holder have most of them too.
 pub mod grant {
-    /// The granted value.
+    /// The granted value, or the one that a promotion grants.
     pub const VALUE: &str = "value";
-    /// The id of the grant: the call and the number of its granted attempt.
+    /// The id of the grant, or of the one that a promotion makes: the call and the number of its attempt.
     pub const ID: &str = "id";
-    /// The holder's own clock when it sent the newest granting or renewing command, in microseconds, rounded down.
+    /// The process's own clock when it sent the newest granting or renewing command, or the newest heartbeat, in
+    /// microseconds, rounded down.
     pub const SENT_MICROS: &str = "sentMicros";
     /// `label@host:pid`.
     pub const OWNER: &str = "owner";
@@ -59,7 +60,7 @@ pub mod grant {
     pub const TTL_MS: &str = "ttlMs";
     /// The maximum clock skew, which the server adds to the ttl, in milliseconds.
     pub const MAX_CLOCK_SKEW_MS: &str = "maxClockSkewMs";
-    /// The holder's metadata.
+    /// The metadata of the holder or waiter.
     pub const METADATA: &str = "metadata";
     /// A count of our writes, so that no write is a no-op.
     pub const WRITES: &str = "writes";
@@ -69,54 +70,22 @@ pub mod grant {
 
 /// Fields of an entry in the [`QUEUE`].
 pub mod entry {
-    /// The value that a promotion grants.
-    pub const VALUE: &str = "value";
-    /// The call and the attempt that joined. After a promotion, the id of the grant.
-    pub const ID: &str = "id";
-    /// The waiter's own clock when it sent the newest heartbeat, in microseconds, rounded down.
-    pub const SENT_MICROS: &str = "sentMicros";
+    pub use super::grant::{ID, MAX_CLOCK_SKEW_MS, METADATA, OWNER, SENT_MICROS, TTL_MS, VALUE};
+
     /// The server's clock when the heartbeat arrived.
     pub const HEARTBEAT_AT: &str = "heartbeatAt";
-    /// When the entry expires.
+    /// When the entry expires, or the grant of a holder.
     pub const EXPIRES_AT: &str = "expiresAt";
-    /// The ttl in milliseconds.
-    pub const TTL_MS: &str = "ttlMs";
-    /// The maximum clock skew, which the server adds to the ttl, in milliseconds.
-    pub const MAX_CLOCK_SKEW_MS: &str = "maxClockSkewMs";
-    /// `label@host:pid`.
-    pub const OWNER: &str = "owner";
-    /// The waiter's metadata.
-    pub const METADATA: &str = "metadata";
-    /// The permits that the waiter asks for. It is 1 for an exclusive lease.
+    /// The permits that the waiter asks for, or that the holder has. It is 1 for an exclusive lease.
     pub const PERMITS: &str = "permits";
-    /// The limit under which it asks. It is 1 for an exclusive lease.
+    /// The most permits that may be in use while it holds. It is 1 for an exclusive lease.
     pub const LIMIT: &str = "limit";
 }
 
 /// Fields of a holder in [`HOLDERS`].
 pub mod holder {
-    /// The granted value.
-    pub const VALUE: &str = "value";
-    /// The id of the grant.
-    pub const ID: &str = "id";
-    /// The holder's own clock when it sent the newest granting or renewing command, in microseconds, rounded down.
-    pub const SENT_MICROS: &str = "sentMicros";
-    /// `label@host:pid`.
-    pub const OWNER: &str = "owner";
-    /// The server's clock at the grant.
-    pub const ACQUIRED_AT: &str = "acquiredAt";
-    /// When the grant runs out.
-    pub const EXPIRES_AT: &str = "expiresAt";
-    /// The ttl in milliseconds.
-    pub const TTL_MS: &str = "ttlMs";
-    /// The maximum clock skew, which the server adds to the ttl, in milliseconds.
-    pub const MAX_CLOCK_SKEW_MS: &str = "maxClockSkewMs";
-    /// The holder's metadata.
-    pub const METADATA: &str = "metadata";
-    /// The permits that it has.
-    pub const PERMITS: &str = "permits";
-    /// The most permits that may be in use while it holds.
-    pub const LIMIT: &str = "limit";
-    /// A count of our writes, so that no write is a no-op.
-    pub const WRITES: &str = "writes";
+    pub use super::entry::{EXPIRES_AT, LIMIT, PERMITS};
+    pub use super::grant::{
+        ACQUIRED_AT, ID, MAX_CLOCK_SKEW_MS, METADATA, OWNER, SENT_MICROS, TTL_MS, VALUE, WRITES,
+    };
 }

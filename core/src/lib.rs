@@ -13,6 +13,7 @@ pub mod memory;
 pub mod rules;
 pub mod schema;
 pub mod spec;
+pub mod texts;
 
 // With both, the newer: the driver chooses in the same way, so that its documents are these.
 #[cfg(all(feature = "bson-2", not(feature = "bson-3")))]

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::DateTime;
-use mongo_lease_core::rules::attempts::{Accepted, Effect};
-use mongo_lease_core::rules::holder::HoldOptions;
-use mongo_lease_core::rules::ids::GrantId;
-use mongo_lease_core::rules::outcome::Then;
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::{
+    AcquireReply, AcquireRequest, FastAcquire, FastAdmit, GrantKey, Granted, Promotion, Refused,
+    SlowAcquire, StandaloneToken,
+};
+use mongo_lease_core::info::LeaseState;
+use mongo_lease_core::rules::{Accepted, Advice, Effect, GrantId, HoldOptions, Instant, Permits};
 use mongodb::bson::Timestamp;
 
-use crate::acquire::failures::{check_sound, no_answer};
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::failure::UNANSWERED;
 use crate::hold::Grant;
 use crate::lease::Lease;
 use crate::release::ReleaseHint;
@@ -23,14 +23,6 @@ use crate::retry::{self, RetryPolicy};
 use crate::runner::{AttemptResult, AttemptTime, Pending};
 use crate::telemetry;
 use crate::token::Token;
-use mongo_lease_core::commands::acquire::{
-    AcquireReply, AcquireRequest, Granted, Refused, SlowAcquire,
-};
-use mongo_lease_core::commands::fast_acquire::FastAcquire;
-use mongo_lease_core::commands::fast_admit::FastAdmit;
-use mongo_lease_core::commands::renew::GrantKey;
-use mongo_lease_core::commands::standalone_token::StandaloneToken;
-use mongo_lease_core::commands::watch::Promotion;
 
 /// An acquire call in progress. Dropping it abandons the call: every grant that it has, or may yet get, is released.
 pub(crate) struct AcquireCall {
@@ -41,7 +33,7 @@ pub(crate) struct AcquireCall {
     pub(crate) hold_at_least: Option<Duration>,
     pub(crate) started: Instant,
     /// Another owner has taken over the cleanup of this call.
-    is_passed_on: bool,
+    pub(crate) is_passed_on: bool,
 }
 
 impl Drop for AcquireCall {
@@ -63,30 +55,12 @@ impl AcquireCall {
     ) -> AcquireCall {
         let cleanup =
             CallState::new(Arc::clone(&request), engine.background.clone(), engine.closing.clone());
-        let started = engine.clock().now();
-        AcquireCall {
-            engine,
-            request,
-            cleanup,
-            hold_options,
-            hold_at_least,
-            started,
-            is_passed_on: false,
-        }
+        let (started, is_passed_on) = (engine.clock().now(), false);
+        AcquireCall { engine, request, cleanup, hold_options, hold_at_least, started, is_passed_on }
     }
 
     pub(crate) fn permits(&self) -> Permits {
         self.request.permits
-    }
-
-    /// Whether any attempt has been sent.
-    pub(crate) fn has_started(&self) -> bool {
-        self.cleanup.has_started()
-    }
-
-    /// Marks that another owner takes over the cleanup of this call.
-    pub(crate) fn pass_on(&mut self) {
-        self.is_passed_on = true;
     }
 
     /// Sends attempts until the server grants the lease or refuses it.
@@ -107,9 +81,10 @@ impl AcquireCall {
         }
         loop {
             self.engine.check_open()?;
-            let policy = RetryPolicy { attempt: attempt_timeout, deadline };
+            let policy = RetryPolicy { attempt_timeout, deadline };
             let start_attempt = |time| self.start_attempt(is_unanswered, predecessor, time);
-            let answer = retry::until_answered(self.engine.clock(), policy, start_attempt).await;
+            let answer =
+                retry::until_answered(self.engine.clock(), policy, start_attempt, |_| false).await;
             is_unanswered = false;
             match answer {
                 Ok(answer) => match answer.reply {
@@ -129,7 +104,7 @@ impl AcquireCall {
                         // The answer came too late to be a valid grant. The server still holds the lease for this call:
                         // send another attempt.
                         if self.engine.clock().now() >= deadline {
-                            return Err(no_answer());
+                            return Err(UNANSWERED.into());
                         }
                     }
                     AcquireReply::Refused(mut refused) => {
@@ -138,11 +113,15 @@ impl AcquireCall {
                         let smaller_limit = info.limit_below(self.permits().limit());
                         telemetry::refused(&info.name, info.owner.as_deref(), smaller_limit);
                         self.engine.hints.contended.found(&self.request.name);
-                        return check_sound(info).map(|()| Err(Box::new(refused)));
+                        // Such a lease is never granted.
+                        if let LeaseState::Damaged { found } = &info.state {
+                            return Err(Error::damaged(&info.name, found.clone()));
+                        }
+                        return Ok(Err(Box::new(refused)));
                     }
                 },
                 Err(failure)
-                    if failure.outcome.then == Then::CheckIndexes && !has_checked_indexes =>
+                    if failure.outcome.advice == Advice::CheckIndexes && !has_checked_indexes =>
                 {
                     has_checked_indexes = true;
                     self.engine.doubt_indexes();
@@ -166,8 +145,8 @@ impl AcquireCall {
         let may_be_batched = self.permits().is_exclusive()
             && self.request.has_oplog
             && !self.engine.runner.has_no_majority_reads();
-        // Another attempt of a call without an answer shares a command too. The slow form does not: after a command
-        // that was lost with many calls, and under load, each would send one.
+        // Another attempt of a call without an answer shares a command too: after a command that was lost with many
+        // calls, each would send one.
         let is_fast =
             (is_first || is_unanswered && may_be_batched) && self.may_be_fast(predecessor);
         let attempt_no = self.cleanup.start();
@@ -177,18 +156,13 @@ impl AcquireCall {
         let has_written = AcquireReply::has_written;
         match is_fast {
             true if !self.permits().is_exclusive() => {
-                let admit = FastAdmit { request, attempt: attempt_no };
+                let admit = FastAdmit { request, attempt_no };
                 alone.start(name, admit, time, has_written, answered)
             }
             true => {
                 let form = self.engine.hints.fast_form(&request.name);
-                let acquire = FastAcquire {
-                    request,
-                    attempt: attempt_no,
-                    form,
-                    resends: 0,
-                    first_sent: None,
-                };
+                let acquire =
+                    FastAcquire { request, attempt_no, form, resends: 0, first_sent: None };
                 match may_be_batched {
                     true => self.engine.acquires.start(acquire, time, answered),
                     false => self.engine.acquires.start_alone(acquire, time, answered),
@@ -196,7 +170,7 @@ impl AcquireCall {
             }
             false => {
                 let predecessor = predecessor.map(str::to_owned);
-                let acquire = SlowAcquire { request, attempt: attempt_no, predecessor };
+                let acquire = SlowAcquire { request, attempt_no, predecessor };
                 alone.start(name, acquire, time, has_written, answered)
             }
         }
@@ -205,27 +179,20 @@ impl AcquireCall {
     /// Whether a call that has sent no slow acquire may send a fast acquire: only with a new value. A call that
     /// may join the queue needs the slow acquire if another holder is likely.
     fn may_be_fast(&self, predecessor: Option<&str>) -> bool {
-        let is_new = self.request.value == self.request.call_id.as_str();
-        let joins = self.request.joins.is_some();
-        is_new
-            && predecessor.is_none()
-            && !(joins && self.engine.hints.contended.has(&self.request.name))
+        let request = &self.request;
+        let is_new = request.value == request.call_id.as_str() && predecessor.is_none();
+        is_new && (request.joins.is_none() || !self.engine.hints.contended.has(&request.name))
     }
 
     /// Reports an attempt's answer to the call, as its effect on what must be cleaned up.
     fn answered(&self) -> impl FnOnce(&AttemptResult<AcquireReply>) + Send + use<> {
         let call = Arc::clone(&self.cleanup);
         move |result| {
+            use AcquireReply::{Granted, Refused, UseSlowForm};
             call.answered(match result {
-                Ok(
-                    AcquireReply::Granted(_) | AcquireReply::UseSlowForm { maybe_granted: true },
-                ) => Effect::MaybeGranted,
-                Ok(AcquireReply::Refused(Refused { sent, ahead: Some(_), .. })) => {
-                    Effect::Joined { sent: *sent }
-                }
-                Ok(
-                    AcquireReply::Refused(_) | AcquireReply::UseSlowForm { maybe_granted: false },
-                ) => Effect::Nothing,
+                Ok(Granted(_) | UseSlowForm { maybe_granted: true }) => Effect::MaybeGranted,
+                Ok(Refused(refused)) if refused.ahead.is_some() => Effect::Joined(refused.sent),
+                Ok(Refused(_) | UseSlowForm { maybe_granted: false }) => Effect::Nothing,
                 Err(failure) if failure.outcome.maybe_applied => Effect::MaybeGranted,
                 Err(_) => Effect::Nothing,
             });
@@ -245,11 +212,10 @@ impl AcquireCall {
             expires_at: expires_at.unwrap_or_default(),
             ..self.grant(key, token, granted.sent)
         };
-        Ok(self.accept_grant(grant, Accepted::Answer { sent: granted.sent }))
+        Ok(self.accept_grant(grant, Accepted::Answer(granted.sent)))
     }
 
-    /// Makes a lease of a promotion that is valid for `term` at first. Returns `None` when its validity has passed
-    /// already.
+    /// Makes a lease of a promotion that is valid for `term` at first. Returns `None` when that has passed already.
     pub(crate) fn accept_promotion(&self, told: Promotion, term: Duration) -> Option<Lease> {
         self.engine.hints.contended.found(&self.request.name);
         let grant = Grant {
@@ -257,7 +223,7 @@ impl AcquireCall {
             expires_at: told.expires_at.unwrap_or_default(),
             ..self.grant(self.key(&told.grant_id), told.token.into(), told.sent)
         };
-        self.accept_grant(grant, Accepted::Promotion { sent: told.sent })
+        self.accept_grant(grant, Accepted::Promotion(told.sent))
     }
 
     /// A grant that an attempt sent at `sent` has brought, for the whole ttl.

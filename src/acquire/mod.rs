@@ -1,10 +1,8 @@
 //! [`Acquire`]: the options of an acquire call, and the future that makes it.
 
 mod call;
-mod failures;
 mod queued;
 pub(crate) mod semaphore;
-mod share;
 #[cfg(all(test, feature = "memory"))]
 mod tests;
 
@@ -14,17 +12,13 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::commands::acquire::{AcquireRequest, QueueOptions};
+use mongo_lease_core::commands::{AcquireRequest, QueueOptions};
 use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::rules::holder::HoldOptions;
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::timing::Timing;
+use mongo_lease_core::rules::{HoldOptions, Instant, Permits, Timing, millis_up};
 use mongodb::bson::Document;
 use tokio_util::sync::CancellationToken;
 
 use crate::acquire::call::AcquireCall;
-use crate::acquire::failures::timeout;
 use crate::acquire::queued::QueuedCall;
 use crate::clock;
 use crate::engine::Engine;
@@ -33,15 +27,14 @@ use crate::lease::Lease;
 use crate::options::{
     check_hold, check_metadata, check_name, check_owner, check_permits, check_share, check_value,
 };
-use crate::telemetry::{Completed, Operation};
+use crate::telemetry::Operation;
 
 /// An acquire call that has not been sent yet: set its options, then `.await` it.
 ///
-/// It waits until the lease is granted or the waiting time is over. By default it waits for up to 30 seconds (the
-/// manager's [`wait`](crate::LeaseManagerBuilder::wait)).
+/// It waits until the lease is granted, by default for up to 30 s (the manager's
+/// [`wait`](crate::LeaseManagerBuilder::wait)).
 ///
 /// # Errors
-///
 /// - [`Error::WaitTimeout`] when the lease was not granted in time: because it was held, because earlier calls of this
 ///   manager for the same name went before, or because the database did not answer. With `wait(Duration::ZERO)`, a
 ///   lease that is held gives [`Error::Busy`] instead.
@@ -52,19 +45,15 @@ use crate::telemetry::{Completed, Operation};
 /// - [`Error::MongoDb`] when the database refuses, for example because a privilege is missing.
 ///
 /// # Fairness
+/// Waiting calls are granted the lease in the order in which they came, and no live process in the queue is overtaken;
+/// unless the lease document is deleted while they wait, by another program that releases with the plain recipe, or by
+/// the server's TTL monitor between an expiry and the next grant. Then all waiters join the queue anew.
 ///
-/// Waiting calls are granted the lease in the order in which they came, unless the lease document is deleted while they
-/// wait: by another program that releases with the plain recipe, or by the server's TTL monitor when it runs between an
-/// expiry and the next grant. Then all waiters join the queue anew. A process that is in the queue and alive is never
-/// overtaken.
-///
-/// All waiting calls of one manager for one lease share one queue entry; among themselves they are served first come,
-/// first served. One that is woken and not polled for a second or two, while another waits behind it, loses its turn
-/// and starts over at the end when it is polled again. When one of them is granted the lease and more wait, the manager
-/// joins the queue again at its end: a process with a thousand waiting calls and a process with one alternate. A call
-/// that gives up leaves its entry to the
-/// next one of its manager. Calls for [permits](Acquire::limit) are the exception: up to 16 of one manager have entries
-/// of their own.
+/// All waiting calls of one manager for one lease share one queue entry, and are served in their order. When one of
+/// them is granted the lease, the manager joins the queue again at its end: a process with a thousand waiting calls and
+/// a process with one alternate. A call that gives up leaves the entry to the next one. One that is woken and not
+/// polled for a second or two, while another waits behind it, starts over at the end. Of the calls for
+/// [permits](Acquire::limit), up to 16 of one manager have entries of their own.
 ///
 /// The entry of a process that has died stays in the queue for the manager's
 /// [`waiter_ttl`](crate::LeaseManagerBuilder::waiter_ttl), 10 s by default. A lease that is handed off to a waiter is
@@ -72,12 +61,10 @@ use crate::telemetry::{Completed, Operation};
 /// valid for the whole ttl.
 ///
 /// # Cancel safety
-///
 /// Dropping the future at any moment is safe. The manager removes the queue entry in the background, and releases every
 /// grant of the call, also one that a command under way brings later.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
 /// use std::time::Duration;
@@ -135,10 +122,7 @@ impl Attempt {
     /// The lease, if it was granted.
     #[must_use]
     pub fn granted(self) -> Option<Lease> {
-        match self {
-            Attempt::Granted(lease) => Some(lease),
-            Attempt::Busy(_) => None,
-        }
+        if let Attempt::Granted(lease) = self { Some(lease) } else { None }
     }
 }
 
@@ -172,9 +156,8 @@ impl Acquire {
         self
     }
 
-    /// How long to wait for the lease. Defaults to the manager's.
-    ///
-    /// Zero means one attempt, which gives [`Error::Busy`] when the lease is held.
+    /// How long to wait for the lease. Defaults to the manager's. Zero means one attempt, which gives [`Error::Busy`]
+    /// when the lease is held.
     pub fn wait(mut self, wait: Duration) -> Acquire {
         self.wait = Wait::For(wait);
         self
@@ -192,21 +175,19 @@ impl Acquire {
         self
     }
 
-    /// The longest time for which the lease is held, however often it is renewed. Defaults to no limit.
-    ///
-    /// It counts from the start of the acquire call, or from the hand-off to a waiter. Then the lease is lost, as
-    /// [`LostReason::EndedAsAsked`](crate::LostReason::EndedAsAsked).
+    /// The longest time for which the lease is held, however often it is renewed: from the start of the acquire call,
+    /// or from the hand-off to a waiter. Then it is lost, as
+    /// [`LostReason::EndedAsAsked`](crate::LostReason::EndedAsAsked). Defaults to no limit.
     pub fn max_hold(mut self, longest: Duration) -> Acquire {
         self.hold_options.max_hold = Some(longest);
         self
     }
 
-    /// How long the name stays taken at least, counted from the grant. Defaults to nothing.
+    /// How long the name stays taken at least, counted from the grant, also after an earlier release: for jobs that run
+    /// in less time than the clocks of their machines differ by. At most 366 days. Defaults to nothing.
     ///
-    /// An earlier release ends the lease, but nobody is granted it before this time is over. Use it for jobs that run
-    /// in less time than the clocks of their machines differ by. A process that crashes leaves the name taken for the
-    /// ttl only. At most 366 days. Refused with a [`limit`](Acquire::limit) above 1, and if it is
-    /// [`shared`](Acquire::shared).
+    /// A process that crashes leaves the name taken for the ttl only. Refused with a [`limit`](Acquire::limit) above 1,
+    /// and if it is [`shared`](Acquire::shared).
     pub fn hold_at_least(mut self, shortest: Duration) -> Acquire {
         self.hold_at_least = Some(shortest);
         self
@@ -225,16 +206,15 @@ impl Acquire {
         self
     }
 
-    /// The lease's value: with it and the name, a program can release the lease.
+    /// The lease's value: with it and the name, a program can release the lease. For a service that grants leases to
+    /// others under an id of its own. Defaults to the manager's id followed by 128 fresh random bits.
     ///
-    /// 1 to 512 bytes without NUL. A value that begins with `released:`, or is `mongo-lease/shared`, is refused.
-    /// Defaults to the manager's id followed by 128 fresh random bits.
+    /// 1 to 512 bytes without NUL. A value that begins with `released:`, or is `mongo-lease/shared`, is refused. The
+    /// caller must make sure that nobody else uses the value, and that no value is used twice.
     ///
-    /// Set it in a service that grants leases to others under an id of its own. Another call with the same value, made
-    /// while the lease is held, is granted it again. If that lease has [permits](Acquire::permits), it keeps their
-    /// number and its limit, whatever the other call for permits asks for. An exclusive lease and permits exclude each
-    /// other also with one value. The caller must make sure that nobody else uses the value and that no value is used
-    /// twice.
+    /// Another call with the same value, made while the lease is held, is granted it again. If that lease has
+    /// [permits](Acquire::permits), it keeps their number and its limit, whatever the other call for permits asks for.
+    /// An exclusive lease and permits exclude each other also with one value.
     pub fn value(mut self, value: impl Into<String>) -> Acquire {
         self.value = Some(value.into());
         self
@@ -243,18 +223,15 @@ impl Acquire {
     /// Makes one attempt. See [`LeaseManager::try_acquire`](crate::LeaseManager::try_acquire), whose options these are.
     ///
     /// # Errors
-    ///
-    /// As for waiting, except [`Error::Busy`] and [`Error::WaitTimeout`]: a lease that is held is an answer, not an
-    /// error.
+    /// As for waiting, except [`Error::Busy`] and [`Error::WaitTimeout`].
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future is safe: every grant of the call is released.
     pub async fn try_once(self) -> Result<Attempt> {
         let span = self.engine.span(Operation::Acquire, &self.name, None);
         let ended = |attempt: &Attempt| match attempt {
-            Attempt::Granted(lease) => Completed::Granted(lease.granted_token()),
-            Attempt::Busy(_) => Completed::Busy,
+            Attempt::Granted(lease) => ("granted", Some(lease.granted_token())),
+            Attempt::Busy(_) => ("busy", None),
         };
         span.around(Box::new(self).ask_once(), ended).await
     }
@@ -278,11 +255,9 @@ impl Acquire {
     /// [`LeaseManager::with_lease`](crate::LeaseManager::with_lease).
     ///
     /// # Errors
-    ///
     /// As for waiting; and [`Error::Lost`] when the lease was lost before the work had ended.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work and releases the lease.
     pub async fn run<T, W>(self, work: W) -> Result<T>
     where
@@ -323,10 +298,13 @@ impl Acquire {
         let clock = self.engine.clock();
         let started = clock.now();
         let Some(checked) = clock.before(deadline, self.check()).await else {
-            return Err(timeout(&self.name, clock.now().since(started), false, None, None));
+            let (name, waited) = (self.name, clock.now().since(started));
+            let (held, source) = (None, None);
+            return Err(Error::WaitTimeout { name, waited, waited_for_turn: false, held, source });
         };
         let options = &self.engine.options;
-        let joins = QueueOptions { life: options.waiter_ttl, queue_max: options.queue_max };
+        let waiter_ttl = millis_up(options.waiter_ttl);
+        let joins = QueueOptions { waiter_ttl, max_waiting: options.max_waiting };
         self.start(checked?, Some(joins))
     }
 
@@ -347,7 +325,7 @@ impl Acquire {
             self.engine.check_shares()?;
         }
         let timing = match self.ttl {
-            Some(ttl) => self.engine.shared_timing(self.engine.timing_for(ttl)?),
+            Some(ttl) => self.engine.timing_for(ttl)?,
             None => Arc::clone(&self.engine.timing),
         };
         self.engine.check_may_write()?;
@@ -388,12 +366,9 @@ impl Acquire {
 /// Leaves out a caller's own value, with which the lease could be released.
 impl fmt::Debug for Acquire {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Acquire")
-            .field("name", &self.name)
-            .field("ttl", &self.ttl)
-            .field("wait", &self.wait)
-            .finish_non_exhaustive()
+        let mut shown = formatter.debug_struct("Acquire");
+        shown.field("name", &self.name).field("ttl", &self.ttl).field("wait", &self.wait);
+        shown.finish_non_exhaustive()
     }
 }
 
@@ -403,7 +378,7 @@ impl IntoFuture for Acquire {
 
     fn into_future(self) -> Self::IntoFuture {
         let span = self.engine.span(Operation::Acquire, &self.name, None);
-        let ended = |lease: &Lease| Completed::Granted(lease.granted_token());
+        let ended = |lease: &Lease| ("granted", Some(lease.granted_token()));
         Box::pin(span.around(Box::new(self).wait_for_it(), ended))
     }
 }

@@ -5,12 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::backoff::POLL;
-use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
+use mongo_lease_core::commands::{AcquireRequest, Promotion, Refused};
+use mongo_lease_core::info::LeaseInfo;
+use mongo_lease_core::rules::{Instant, POLL, WaitAction, WaitEvent, WaitRefusal, Waiter};
 
 use crate::acquire::call::AcquireCall;
-use crate::acquire::failures::{could_more_time_help, timeout};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -18,9 +17,6 @@ use crate::telemetry::Event;
 use crate::token::Token;
 use crate::wait::local_queue::{InheritedEntry, Ticket};
 use crate::wait::waiters::{Signal, WaiterGuard};
-use mongo_lease_core::commands::acquire::{AcquireRequest, Refused};
-use mongo_lease_core::commands::watch::Promotion;
-use mongo_lease_core::info::LeaseInfo;
 
 /// A call that waits in the queue. Dropping it gives up.
 pub(crate) struct QueuedCall {
@@ -64,7 +60,7 @@ impl Drop for QueuedCall {
         // A call that has sent no attempt has only the entry that it inherited. A call that has sent one has an entry
         // of its own, if any.
         let inherited = match (self.inherited.take(), self.slot.take()) {
-            (Some(mut inherited), _) if !self.call.has_started() => {
+            (Some(mut inherited), _) if !self.call.cleanup.has_started() => {
                 inherited.waiter = waiter;
                 Some(inherited)
             }
@@ -72,7 +68,7 @@ impl Drop for QueuedCall {
             (_, Some(slot))
                 if self.call.permits().is_exclusive() && slot.call().has_only_an_entry() =>
             {
-                self.call.pass_on();
+                self.call.is_passed_on = true;
                 Some(InheritedEntry { slot, waiter })
             }
             (_, _) => None,
@@ -153,7 +149,7 @@ impl QueuedCall {
                     Some(WokenBy::Leads) => self.leads(),
                     None => WaitEvent::Timer,
                 },
-                WaitAction::TakePromotion { term } => {
+                WaitAction::TakePromotion(term) => {
                     let lease =
                         promotion.take().and_then(|it| self.call.accept_promotion(it, term));
                     if let Some(lease) = lease {
@@ -174,8 +170,8 @@ impl QueuedCall {
         }
     }
 
-    /// Sends attempts until one is answered. Its future is large: the caller boxes it, so that a call keeps no room for
-    /// it while it waits.
+    /// Sends attempts until one is answered. The caller boxes its large future, so that a call that waits has no room
+    /// for it.
     async fn acquire(&mut self) -> Result<AcquireOutcome> {
         let Some(slot) = &self.slot else {
             return Err(self.timeout(None));
@@ -201,7 +197,10 @@ impl QueuedCall {
                     Err(refused) => AcquireOutcome::Refused(refused),
                 })
             }
-            Some(Err(error)) if could_more_time_help(&error) && clock.now() >= self.deadline => {
+            // The database did not answer in time: more time could have helped.
+            Some(Err(error @ (Error::MongoDb(_) | Error::Unknown { .. })))
+                if clock.now() >= self.deadline =>
+            {
                 Err(self.timeout(Some(error)))
             }
             Some(Err(error)) => Err(error),
@@ -216,8 +215,7 @@ impl QueuedCall {
         let (Some(ahead), Some(slot)) = (ahead, &self.slot) else {
             return Err(Error::QueueFull { name: info.name, waiting: info.waiting });
         };
-        // Must come before the query of the stream's state: when the stream ends, only calls marked as queued are
-        // notified.
+        // Before the query of the stream's state: when the stream ends, only calls marked as queued are notified.
         slot.joined_queue(sent, at.map(Token::from));
         if self.held.is_none() {
             engine.events.report(Event::Queued { name: info.name.clone(), ahead });
@@ -245,7 +243,7 @@ impl QueuedCall {
     /// From now on this call rechecks the lease for all of its process.
     fn leads(&mut self) -> WaitEvent {
         self.is_led = false;
-        WaitEvent::Leads { poll_floor: clock::about(self.call.engine.options.poll_floor) }
+        WaitEvent::Leads(clock::about(self.call.engine.options.poll_floor))
     }
 
     /// Waits for a signal, or until this call leads.
@@ -274,8 +272,7 @@ impl QueuedCall {
         };
         let inherited = async {
             match &self.inherited {
-                // This call cannot rely on a promotion of the inherited entry: it takes the grant over with an attempt
-                // of its own.
+                // This call takes a grant of the inherited entry over with an attempt of its own.
                 Some(inherited) => drop(inherited.slot.signal().await),
                 None => std::future::pending().await,
             }
@@ -290,7 +287,8 @@ impl QueuedCall {
         let held = self.held.clone().or_else(|| self.ticket.last_seen());
         let held = held.map(|held| Box::new(Arc::unwrap_or_clone(held)));
         let waited = self.call.engine.clock().now().since(self.call.started);
-        timeout(&self.call.request.name, waited, !self.ticket.has_turn(), held, source)
+        let (name, source) = (self.call.request.name.clone(), source.map(Box::new));
+        Error::WaitTimeout { name, waited, waited_for_turn: !self.ticket.has_turn(), held, source }
     }
 }
 

@@ -1,18 +1,71 @@
-//! [`Semaphore`]: the handle to the permits of one name.
-
-use std::fmt;
+//! Leases that several hold at the same time: the options of a call, and [`Semaphore`].
 
 use super::{Acquire, Attempt};
 use crate::error::Result;
 
+impl Acquire {
+    /// How many permits of this name may be in use while this lease is held, from 1 to 1,000. Defaults to 1: an
+    /// exclusive lease.
+    ///
+    /// The call is granted its permits when, with them, the permits in use are at most the smallest limit of all who
+    /// then hold the name, and no live waiter is before it. So a smaller limit is in force from the first grant under
+    /// it, and a larger one when the last holder with the smaller one has ended. Plan with at most 250 holders of one
+    /// name: each of them writes to one document, and a longer [`ttl`](Acquire::ttl) means fewer writes.
+    ///
+    /// With a limit above 1, the token says who came later only between leases that exclude each other;
+    /// [`metadata`](Acquire::metadata) has at most 256 bytes; [`Lease::guard`](crate::Lease::guard) and
+    /// [`Lease::detach`](crate::Lease::detach) fail with [`Error::Unsupported`](crate::Error::Unsupported), and so
+    /// does the call itself on a standalone server; and [`hold_at_least`](Acquire::hold_at_least) is refused.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
+    /// // Two of the five permits that this tenant has, over all machines.
+    /// let lease = leases.acquire("tenant:7").limit(5).permits(2).await?;
+    /// assert_eq!(lease.permits(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn limit(mut self, limit: u32) -> Acquire {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// How many permits the lease takes, from 1 to its [`limit`](Acquire::limit). Defaults to 1. Waiting is strictly in
+    /// order: a call for many permits lets later calls wait until it has its own.
+    pub fn permits(mut self, permits: u32) -> Acquire {
+        self.permits = Some(permits);
+        self
+    }
+
+    /// Shares the lease with all others that share it: the reader of a reader-writer lock. An ordinary acquire of the
+    /// same name is the writer.
+    ///
+    /// It is one permit under the limit 1,000, so it excludes [`limit`](Acquire::limit) and
+    /// [`permits`](Acquire::permits), and what is said there holds here. A reader that comes after a waiting writer
+    /// waits behind it. Readers in the queue between two writers are admitted together.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
+    /// let reader = leases.acquire("doc").shared().await?;
+    /// reader.release().await?;
+    /// let writer = leases.acquire("doc").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shared(mut self) -> Acquire {
+        self.is_shared = true;
+        self
+    }
+}
+
 /// A semaphore over all processes of a collection: a name, and how many permits of it may be in use.
 ///
-/// It holds nothing. A permit is a [`Lease`](crate::Lease): it expires with its holder, renews itself, and is lost like
-/// any other. The name is the same as that of exclusive leases: [`acquire`](crate::LeaseManager::acquire) of it waits
-/// until no permit is in use.
+/// It holds nothing. A permit is a [`Lease`](crate::Lease) like any other. The name is the same as that of exclusive
+/// leases: [`acquire`](crate::LeaseManager::acquire) of it waits until no permit is in use.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
 /// use std::time::Duration;
@@ -25,22 +78,21 @@ use crate::error::Result;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Semaphore {
     acquire: Acquire,
-    name: String,
     limit: u32,
 }
 
 impl Semaphore {
-    pub(crate) fn new(acquire: Acquire, name: String, limit: u32) -> Semaphore {
-        Semaphore { acquire: acquire.limit(limit), name, limit }
+    pub(crate) fn new(acquire: Acquire, limit: u32) -> Semaphore {
+        Semaphore { acquire: acquire.limit(limit), limit }
     }
 
     /// The name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        &self.acquire.name
     }
 
     /// How many permits may be in use.
@@ -57,24 +109,12 @@ impl Semaphore {
     /// Tries once to acquire one permit, without waiting.
     ///
     /// # Errors
-    ///
     /// As [`LeaseManager::try_acquire`](crate::LeaseManager::try_acquire). A limit that is not between 1 and 1,000 is
     /// an [`Error::InvalidOption`](crate::Error::InvalidOption).
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future is safe: a grant is then released.
     pub async fn try_acquire(&self) -> Result<Attempt> {
         self.acquire().try_once().await
-    }
-}
-
-impl fmt::Debug for Semaphore {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Semaphore")
-            .field("name", &self.name)
-            .field("limit", &self.limit)
-            .finish_non_exhaustive()
     }
 }

@@ -3,7 +3,7 @@
 use std::future::IntoFuture;
 use std::sync::Arc;
 
-use mongo_lease_core::commands::acquire::AcquireRequest;
+use mongo_lease_core::commands::AcquireRequest;
 
 use super::Acquire;
 use crate::engine::Engine;

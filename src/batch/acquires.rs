@@ -1,15 +1,13 @@
 //! Fast-path acquires, alone or several in one command.
 
-use mongo_lease_core::rules::guesses::FastForm;
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::{
+    AcquireReply, FastAcquire, FastAcquireMany, FindGrants, FindLeases, who_was_granted,
+};
+use mongo_lease_core::rules::{FastForm, Instant, Lane};
 
 use super::op::BatchOp;
 use crate::failure::Failure;
 use crate::runner::{AttemptLimits, AttemptResult, Slot};
-use mongo_lease_core::commands::acquire::AcquireReply;
-use mongo_lease_core::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
-use mongo_lease_core::commands::find::{FindGrants, FindLeases};
 
 /// Batches fast-path acquires for leases of one collection.
 pub(crate) struct AcquireBatch {
@@ -33,8 +31,8 @@ impl BatchOp for AcquireBatch {
         acquires: &[FastAcquire],
         limits: AttemptLimits,
     ) -> AttemptResult<Vec<AttemptResult<AcquireReply>>> {
-        // A statement that was sent before may find its own grant and write nothing. The operation time of such a reply
-        // is no token, so the statement needs the read that follows even when it goes alone.
+        // A statement that was sent before may find its own grant and write nothing: then the operation time of the
+        // reply is no token, and the read that follows is needed.
         if let [acquire @ FastAcquire { resends: 0, .. }] = acquires {
             let answer = or_use_full_form(acquire, slot.run(acquire, limits).await);
             return Ok(vec![Ok(answer?)]);
@@ -69,10 +67,9 @@ impl BatchOp for AcquireBatch {
 
     /// Recovers the calls of a command that the server cut off.
     ///
-    /// The statements in front of the held-up one may have granted. They are sent again with identities of their own,
-    /// find the earlier grant, and change nothing; the read after the new command then shows it. This is safe only if
-    /// no part of the old command can still be carried out. A router may answer while a shard still works, so behind a
-    /// router each call goes on alone.
+    /// The statements in front of the blocked one may have granted. They are sent again with identities of their own,
+    /// find the earlier grant, and change nothing; the read after the new command then shows it. A router may answer
+    /// while a shard still carries the old command out, so behind a router each call goes on alone.
     async fn after_cut_off(
         &self,
         _slot: &Slot,
@@ -103,20 +100,12 @@ fn or_use_full_form(
     acquire: &FastAcquire,
     answer: AttemptResult<AcquireReply>,
 ) -> AttemptResult<AcquireReply> {
-    match answer {
-        Err(failure) if is_taken(acquire.form, failure.server_code()) => {
-            Ok(AcquireReply::UseSlowForm { maybe_granted: false })
-        }
-        answer => answer,
-    }
-}
-
-fn is_taken(form: FastForm, code: Option<i32>) -> bool {
     const DUPLICATE_KEY: i32 = 11_000;
     const SHARD_KEY_NOT_FOUND: i32 = 61;
-    match code {
-        Some(DUPLICATE_KEY) => true,
-        Some(SHARD_KEY_NOT_FOUND) => form == FastForm::Insert,
-        Some(_) | None => false,
-    }
+    let is_taken = match answer.as_ref().map_err(Failure::server_code) {
+        Err(Some(DUPLICATE_KEY)) => true,
+        Err(Some(SHARD_KEY_NOT_FOUND)) => acquire.form == FastForm::Insert,
+        Ok(_) | Err(_) => false,
+    };
+    if is_taken { Ok(AcquireReply::UseSlowForm { maybe_granted: false }) } else { answer }
 }

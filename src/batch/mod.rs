@@ -1,36 +1,37 @@
 //! Group commit: attempts of many callers share one command; each has its own deadline and answer.
 //!
 //! `rules::batching` decides when to flush. Calls gather until a slot is free, and leave for it in one command, so
-//! under load commands get larger and not more. A call's result does not depend on its batch, with one exception: the
-//! server answers a command as a whole, so a call waits for the slowest statement of its command. To keep that wait
-//! short, the server is told to give up soon. A command that it cuts off is sent again in pieces, until the held-up
-//! document is found. Commands for that document go alone from then on. Invariants:
+//! under load commands get larger and not more. The server answers a command as a whole, so a call waits for the
+//! slowest statement of its command. To keep that wait short, the server is told to give up soon. A command that it
+//! cuts off is sent again in pieces, until the blocked document is found. Commands for that document go alone from then
+//! on. Invariants:
 //!
 //! 1. Each call is answered exactly once, with its last answer, even when its caller has gone.
-//! 2. A call goes alone if its document is known to be held up. A few calls do at a time if they have less time left
+//! 2. A call goes alone if its document is known to be blocked. A few calls do at a time if they have less time left
 //!    than a batch may take.
 //! 3. A command without an answer is not sent again here: each of its callers finds out by itself.
 //! 4. A call that its caller has withdrawn, or whose time is over, is not sent.
 
 pub(crate) mod acquires;
-pub(crate) mod alone;
 pub(crate) mod op;
 pub(crate) mod releases;
 mod sending;
+pub(crate) mod single;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::{BATCH_MAX, Batching};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{BATCH_MAX, Batching, Instant};
 use tokio::sync::Notify;
 
 use crate::batch::op::{BatchCall, BatchOp};
+use crate::failure::NOT_SENT;
 use crate::hints::NameHint;
-use crate::runner::{AttemptResult, AttemptTime, NOT_SENT, Pace, Pending, Runner, Slot};
+use crate::lock::Lock;
+use crate::runner::{AttemptResult, AttemptTime, Pace, Pending, Runner, Slot};
 
 /// The longest time for which a call waits for the command before it.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -40,15 +41,15 @@ const SWEEP_MIN: usize = 4 * BATCH_MAX;
 
 /// Collects attempts of one kind into batches.
 pub(crate) struct Batcher<O: BatchOp> {
-    shared: Arc<Shared<O>>,
+    shared: Arc<Inner<O>>,
 }
 
-struct Shared<O: BatchOp> {
+struct Inner<O: BatchOp> {
     runner: Runner,
     op: O,
     pace: Pace,
-    held_up: NameHint,
-    state: Mutex<State<O>>,
+    blocked: NameHint,
+    state: Lock<State<O>>,
     /// Notified when a call has to wait for a command in progress.
     left_waiting: Notify,
 }
@@ -63,15 +64,15 @@ struct State<O: BatchOp> {
 }
 
 impl<O: BatchOp> Batcher<O> {
-    pub(crate) fn new(runner: Runner, op: O, pace: Pace, held_up: NameHint) -> Batcher<O> {
-        let state = Mutex::new(State {
+    pub(crate) fn new(runner: Runner, op: O, pace: Pace, blocked: NameHint) -> Batcher<O> {
+        let state = Lock::new(State {
             batching: Batching::default(),
             waiting: VecDeque::new(),
             waits_for_slot: false,
             sweep_at: SWEEP_MIN,
         });
-        let left_waiting = Notify::new();
-        Batcher { shared: Arc::new(Shared { runner, op, pace, held_up, state, left_waiting }) }
+        let shared = Inner { runner, op, pace, blocked, state, left_waiting: Notify::new() };
+        Batcher { shared: Arc::new(shared) }
     }
 
     /// Starts one attempt: at once, or in one command with those that come meanwhile. `on_answer` gets its outcome in
@@ -83,10 +84,10 @@ impl<O: BatchOp> Batcher<O> {
         on_answer: impl FnOnce(&AttemptResult<O::Reply>) + Send + 'static,
     ) -> Pending<O::Reply> {
         let (call, pending) = BatchCall::<O>::new(item, time, on_answer);
-        if let Some(call) = Shared::go_alone_if_needed(&self.shared, call) {
-            let withdrawn = self.shared.state().push(call);
+        if let Some(call) = Inner::go_alone_if_needed(&self.shared, call) {
+            let withdrawn = self.shared.state.lock().push(call);
             withdrawn.into_iter().for_each(|call| call.caller.give_up(NOT_SENT));
-            Shared::go_next(&self.shared);
+            Inner::go_next(&self.shared);
         }
         pending
     }
@@ -101,10 +102,10 @@ impl<O: BatchOp> Batcher<O> {
         for (item, time) in items {
             let (call, pending) = BatchCall::<O>::new(item, time, |_| ());
             started.push(pending);
-            waiting.extend(Shared::go_alone_if_needed(&self.shared, call));
+            waiting.extend(Inner::go_alone_if_needed(&self.shared, call));
         }
-        self.shared.state().waiting.append(&mut waiting);
-        while Shared::go_next(&self.shared) {}
+        self.shared.state.lock().waiting.append(&mut waiting);
+        while Inner::go_next(&self.shared) {}
         started
     }
 
@@ -116,8 +117,8 @@ impl<O: BatchOp> Batcher<O> {
         on_answer: impl FnOnce(&AttemptResult<O::Reply>) + Send + 'static,
     ) -> Pending<O::Reply> {
         let (call, pending) = BatchCall::<O>::new(item, time, on_answer);
-        let is_held_up = self.shared.held_up.has(call.name());
-        Shared::go_alone(&self.shared, call, is_held_up, None);
+        let is_blocked = self.shared.blocked.has(call.name());
+        Inner::go_alone(&self.shared, call, is_blocked, None);
         pending
     }
 }
@@ -144,43 +145,39 @@ impl<O: BatchOp> State<O> {
     }
 }
 
-impl<O: BatchOp> Shared<O> {
-    fn state(&self) -> MutexGuard<'_, State<O>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl<O: BatchOp> Inner<O> {
     /// Sends a call alone if it may hold others up, or if others may take more time than it has. Else it is returned.
-    fn go_alone_if_needed(shared: &Arc<Shared<O>>, call: BatchCall<O>) -> Option<BatchCall<O>> {
-        if shared.held_up.has(call.name()) {
-            Shared::go_alone(shared, call, true, None);
+    fn go_alone_if_needed(shared: &Arc<Inner<O>>, call: BatchCall<O>) -> Option<BatchCall<O>> {
+        if shared.blocked.has(call.name()) {
+            Inner::go_alone(shared, call, true, None);
             return None;
         }
         let now = shared.runner.clock().now();
         let left = call.caller.time.over(now).since(now);
-        if left >= shared.pace.bound(false) || !shared.state().batching.go_alone() {
+        if left >= shared.pace.bound(false) || !shared.state.lock().batching.go_alone() {
             return Some(call);
         }
         let back = CameBack { shared: Arc::clone(shared), calls: None };
-        Shared::go_alone(shared, call, false, Some(back));
+        Inner::go_alone(shared, call, false, Some(back));
         None
     }
 
     fn go_alone(
-        shared: &Arc<Shared<O>>,
+        shared: &Arc<Inner<O>>,
         call: BatchCall<O>,
-        is_held_up: bool,
+        is_blocked: bool,
         back: Option<CameBack<O>>,
     ) {
         let all = Arc::clone(shared);
         shared.runner.spawn(async move {
-            all.send(None, vec![call], is_held_up).await;
+            all.send(None, vec![call], is_blocked).await;
             drop(back);
         });
     }
 
     /// Sends the waiting calls, if `rules::batching` lets them go and a slot is free. Returns whether any went.
-    fn go_next(shared: &Arc<Shared<O>>) -> bool {
-        let mut state = shared.state();
+    fn go_next(shared: &Arc<Inner<O>>) -> bool {
+        let mut state = shared.state.lock();
         let may_go = !state.waits_for_slot && state.batching.may_go(state.waiting.len());
         let slot = if may_go { shared.runner.free_slot(O::LANE) } else { None };
         let waits_for_slot = may_go && slot.is_none();
@@ -197,23 +194,23 @@ impl<O: BatchOp> Shared<O> {
         let Some((slot, batch)) = batch else {
             return false;
         };
-        Shared::go(shared, slot, batch);
+        Inner::go(shared, slot, batch);
         true
     }
 
     /// Waits for a slot, and sends the calls that wait then.
-    async fn go_when_slot_is_free(self: Arc<Shared<O>>) {
+    async fn go_when_slot_is_free(self: Arc<Inner<O>>) {
         let slot = self.runner.slot(O::LANE, false, Instant::FAR_FUTURE).await;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.waits_for_slot = false;
         match slot {
             Ok(slot) => {
                 let batch = state.take();
                 drop(state);
                 if !batch.is_empty() {
-                    Shared::go(&self, slot, batch);
+                    Inner::go(&self, slot, batch);
                 }
-                Shared::go_next(&self);
+                Inner::go_next(&self);
             }
             // The manager shuts down.
             Err(failure) => {
@@ -224,7 +221,7 @@ impl<O: BatchOp> Shared<O> {
         }
     }
 
-    fn go(shared: &Arc<Shared<O>>, slot: Slot, batch: Vec<BatchCall<O>>) {
+    fn go(shared: &Arc<Inner<O>>, slot: Slot, batch: Vec<BatchCall<O>>) {
         let next = CameBack { shared: Arc::clone(shared), calls: Some(batch.len()) };
         let all = Arc::clone(shared);
         let moment = shared.runner.clock().now().after(PATIENCE);
@@ -239,15 +236,13 @@ impl<O: BatchOp> Shared<O> {
         });
     }
 
-    /// Completes when a call waits, and `moment` has come.
-    ///
-    /// It sets no timer while nobody waits: one for each command, sooner than those of the process's other tasks,
-    /// interrupts the thread that waits for the network each time.
+    /// Completes when a call waits, and `moment` has come. It sets no timer while nobody waits: one for each command
+    /// would interrupt the thread that waits for the network each time.
     async fn delays_others(&self, moment: Instant) {
         let left = self.left_waiting.notified();
         tokio::pin!(left);
         left.as_mut().enable();
-        if self.state().waiting.is_empty() {
+        if self.state.lock().waiting.is_empty() {
             left.await;
         }
         self.runner.clock().sleep_until(moment).await;
@@ -256,7 +251,7 @@ impl<O: BatchOp> Shared<O> {
 
 /// When dropped, lets the calls go that waited for the command with these calls.
 struct CameBack<O: BatchOp> {
-    shared: Arc<Shared<O>>,
+    shared: Arc<Inner<O>>,
     /// `None` for a call that went alone.
     calls: Option<usize>,
 }
@@ -264,9 +259,9 @@ struct CameBack<O: BatchOp> {
 impl<O: BatchOp> Drop for CameBack<O> {
     fn drop(&mut self) {
         match self.calls {
-            Some(calls) => self.shared.state().batching.came_back(calls),
-            None => self.shared.state().batching.alone_came_back(),
+            Some(calls) => self.shared.state.lock().batching.came_back(calls),
+            None => self.shared.state.lock().batching.alone_came_back(),
         }
-        Shared::go_next(&self.shared);
+        Inner::go_next(&self.shared);
     }
 }

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::is_too_late;
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Instant, Lane, is_too_late};
 use tokio::sync::oneshot;
 
 use crate::failure::Failure;

@@ -1,36 +1,34 @@
 //! Releases of many leases in one command: each document is deleted or made a tombstone, or one grant in it ends.
 
-mod freeing;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::{
+    DecodeError, Delete, End, Ended, FindLeases, LeaseSnapshot, ReleaseTarget, StatementError,
+    Tombstone, reply,
+};
+use mongo_lease_core::rules::{Instant, Lane, MAYBE_APPLIED, REFUSED};
 use mongo_lease_core::spec::EndScope;
 use mongodb::bson::{Document, Timestamp};
 
 use super::op::BatchOp;
 use crate::clock;
-use crate::failure::{Cause, Failure};
-use crate::runner::{AttemptLimits, AttemptResult, Earlier, Slot};
-use mongo_lease_core::commands::find::FindLeases;
-use mongo_lease_core::commands::release::{End, ReleaseTarget};
-use mongo_lease_core::commands::reply::Ended;
-use mongo_lease_core::commands::snapshot::LeaseSnapshot;
-use mongo_lease_core::commands::token;
-
-pub(crate) use freeing::Freeing;
+use crate::error::Error;
+use crate::failure::{Cause, Failure, decode_failure};
+use crate::runner::{AttemptLimits, AttemptResult, PriorEffect, Slot};
+use crate::telemetry;
 
 /// One lease to release.
 #[derive(Clone, Debug)]
 pub(crate) struct EndItem {
     target: ReleaseTarget,
     /// Whether an earlier command may have released it already.
-    earlier: Earlier,
+    earlier: PriorEffect,
 }
 
 impl EndItem {
     pub(crate) fn new(target: ReleaseTarget) -> EndItem {
-        EndItem { target, earlier: Earlier::NotApplied }
+        EndItem { target, earlier: PriorEffect::NotApplied }
     }
 }
 
@@ -40,24 +38,49 @@ pub(crate) enum EndReply {
     /// The lease was there, and this command released it. Of a call that leaves the queue: it is not in it any more.
     Ended,
     /// This command did not release it: the lease was not there, or its document needed another command.
-    NotEnded(Earlier),
+    NotEnded(PriorEffect),
     /// The lease is gone. Nobody knows whether it was there before the earlier commands.
-    Gone(Earlier),
+    Gone(PriorEffect),
 }
 
-/// How leases are released.
-#[derive(Clone, Debug)]
-pub(crate) enum How {
+/// One command that ends grants. A release sends them in turn until one of them matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReleaseStep {
     /// Deletes the document or makes it a tombstone, if the holder is alone.
-    Free(Freeing),
+    Free,
     /// Ends the grant, and admits the waiters that fit.
     End(EndScope),
 }
 
-/// Releases leases of one collection in one way.
+/// Releases leases of one collection by one step.
 #[derive(Clone, Debug)]
 pub(crate) struct ReleaseBatch {
-    pub(crate) how: How,
+    pub(crate) step: ReleaseStep,
+    pub(crate) tombstones: Tombstones,
+}
+
+/// Whether a release makes a tombstone of a document that it frees.
+///
+/// Another program's index or validator may refuse a tombstone. Then the document is deleted, as if tombstones were
+/// off.
+#[derive(Clone, Debug)]
+pub(crate) struct Tombstones {
+    are_on: bool,
+    /// Whether the server's refusal of tombstones has been reported already.
+    told_of_refusal: Arc<AtomicBool>,
+}
+
+impl Tombstones {
+    pub(crate) fn new(are_on: bool) -> Tombstones {
+        Tombstones { are_on, told_of_refusal: Arc::default() }
+    }
+
+    fn tell_refusal(&self, source: StatementError) {
+        if !self.told_of_refusal.swap(true, Ordering::Relaxed) {
+            let why = decode_failure(DecodeError::Write { source, outcome: REFUSED });
+            telemetry::tombstones_refused(&Error::from(why).to_string());
+        }
+    }
 }
 
 impl BatchOp for ReleaseBatch {
@@ -105,7 +128,7 @@ impl BatchOp for ReleaseBatch {
 
     fn note_sent(items: &mut [EndItem], failure: &Failure, _sent: Instant) {
         for item in items {
-            item.earlier = item.earlier.max(Earlier::of(failure));
+            item.earlier = item.earlier.max(PriorEffect::of(failure));
         }
     }
 
@@ -146,9 +169,24 @@ impl ReleaseBatch {
         limits: AttemptLimits,
     ) -> AttemptResult<Ended> {
         let targets: Vec<_> = items.iter().map(|item| item.target.clone()).collect();
-        match &self.how {
-            How::Free(freeing) => freeing.free(slot, targets, limits).await,
-            &How::End(scope) => {
+        match self.step {
+            ReleaseStep::Free if !self.tombstones.are_on => {
+                slot.run(&Delete { targets }, limits).await
+            }
+            ReleaseStep::Free => {
+                let command = Tombstone { targets, values: clock::tombstone_values()? };
+                let made = slot.run(&command, limits.clone()).await?;
+                let Some((places, source)) = made.refused else {
+                    return Ok(made.ended);
+                };
+                self.tombstones.tell_refusal(source);
+                let refused = |place: usize| command.targets.get(place).cloned();
+                let targets = places.into_iter().filter_map(refused).collect();
+                let deleted = slot.run(&Delete { targets }, limits).await;
+                let any = made.ended.count > 0;
+                Ok(made.ended.and(deleted.map_err(|failure| failure.or_maybe(any))?))
+            }
+            ReleaseStep::End(scope) => {
                 let values = clock::tombstone_values()?;
                 slot.run(&End { targets, scope, values }, limits).await
             }
@@ -166,7 +204,7 @@ impl ReleaseBatch {
             let ended = self.end(slot, std::slice::from_ref(item), limits.clone()).await;
             // It is unknown what the command before this one did.
             answers.push(ended.map(|ended| match ended.count {
-                0 => EndReply::NotEnded(Earlier::Unanswered),
+                0 => EndReply::NotEnded(PriorEffect::Unanswered),
                 _ => EndReply::Ended,
             }));
         }
@@ -175,7 +213,7 @@ impl ReleaseBatch {
 
     /// Whether this is for calls that do not know whether they hold the lease, wait for it, or neither.
     fn leaves_queues(&self) -> bool {
-        matches!(self.how, How::End(EndScope::HeldOrQueued))
+        self.step == ReleaseStep::End(EndScope::HeldOrQueued)
     }
 
     async fn find_leases(
@@ -201,7 +239,7 @@ impl Failure {
             return None;
         };
         let response: Document = error.server_response()?.as_ref().try_into().ok()?;
-        token::of_reply(&response).ok()
+        reply::token(&response).ok()
     }
 }
 
@@ -220,7 +258,7 @@ fn which_ended(
     let answer = |item: &EndItem| match stands(item) {
         true => Ok(EndReply::NotEnded(item.earlier)),
         false if is_known => Ok(EndReply::Ended),
-        false if item.earlier > Earlier::NotApplied => Ok(EndReply::Gone(item.earlier)),
+        false if item.earlier > PriorEffect::NotApplied => Ok(EndReply::Gone(item.earlier)),
         false => {
             let reason = "fewer leases were deleted than have gone".to_owned();
             Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::Reply(reason) })

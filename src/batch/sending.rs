@@ -4,28 +4,26 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::backoff::MAJORITY;
-use mongo_lease_core::rules::batching::{is_server_slow, pieces};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Instant, MAJORITY, is_server_slow, pieces};
 
 use super::op::{BatchCall, BatchOp, Caller, longest};
-use super::{Shared, alone};
+use super::{Inner, single};
 use crate::clock;
-use crate::failure::Failure;
-use crate::runner::{AttemptLimits, AttemptResult, NOT_SENT, Slot};
+use crate::failure::{Failure, NOT_SENT};
+use crate::runner::{AttemptLimits, AttemptResult, Slot};
 
-impl<O: BatchOp> Shared<O> {
+impl<O: BatchOp> Inner<O> {
     /// Sends a batch, and answers each of its calls. Boxed, because the pieces of a batch are batches too.
     pub(super) fn send(
-        self: Arc<Shared<O>>,
+        self: Arc<Inner<O>>,
         slot: Option<Slot>,
         batch: Vec<BatchCall<O>>,
-        is_held_up: bool,
+        is_blocked: bool,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             // A call that had to wait has to have the time that a command takes: its answer would come too late.
-            let typical = slot.as_ref().map(|_| self.state().batching.typical());
-            let Some((slot, batch)) = self.with_slot(slot, batch, is_held_up).await else {
+            let typical = slot.as_ref().map(|_| self.state.lock().batching.typical());
+            let Some((slot, batch)) = self.with_slot(slot, batch, is_blocked).await else {
                 return;
             };
             let started = self.runner.clock().now();
@@ -35,16 +33,16 @@ impl<O: BatchOp> Shared<O> {
             };
             let (mut items, callers): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|call| (call.item, call.caller)).unzip();
-            let asked = self.pace.bound(is_held_up).min(time.over(started).since(started));
-            let limits = AttemptLimits { time, pace: Some(self.pace.clone()), is_held_up };
+            let asked = self.pace.bound(is_blocked).min(time.over(started).since(started));
+            let limits = AttemptLimits { time, pace: Some(self.pace.clone()), is_blocked };
             let failure = match self.op.attempt(&slot, &items, limits.clone()).await {
                 Ok(answers) => return self.answer(items, callers, answers, started),
                 Err(failure) => failure,
             };
             O::note_sent(&mut items, &failure, started);
-            if !failure.is_held_up() {
+            if !failure.is_blocked() {
                 drop(slot);
-                return self.without_majority(items, callers, failure, is_held_up).await;
+                return self.without_majority(items, callers, failure, is_blocked).await;
             }
             let known = self.op.after_cut_off(&slot, &items, &failure, limits).await;
             drop(slot);
@@ -58,7 +56,7 @@ impl<O: BatchOp> Shared<O> {
             }
             let took = self.runner.clock().now().since(started);
             match is_server_slow(asked, took) {
-                true => self.runner.spawn(Arc::clone(&self).send(None, left, is_held_up)),
+                true => self.runner.spawn(Arc::clone(&self).send(None, left, is_blocked)),
                 false => self.send_pieces(left, &failure, took),
             }
         })
@@ -69,13 +67,13 @@ impl<O: BatchOp> Shared<O> {
         &self,
         slot: Option<Slot>,
         batch: Vec<BatchCall<O>>,
-        is_held_up: bool,
+        is_blocked: bool,
     ) -> Option<(Slot, Vec<BatchCall<O>>)> {
         if let Some(slot) = slot {
             return Some((slot, batch));
         }
         let deadline = longest(&batch)?.deadline;
-        match self.runner.slot(O::LANE, is_held_up, deadline).await {
+        match self.runner.slot(O::LANE, is_blocked, deadline).await {
             Ok(slot) => Some((slot, batch)),
             Err(failure) => {
                 batch.into_iter().for_each(|call| call.caller.give_up(failure.clone()));
@@ -104,11 +102,11 @@ impl<O: BatchOp> Shared<O> {
     /// Repeats a batch as a whole if its writes lack the confirmation of a majority, which is not one document's fault.
     /// (A call that went alone is repeated by its caller.) After any other failure, each caller finds out by itself.
     async fn without_majority(
-        self: Arc<Shared<O>>,
+        self: Arc<Inner<O>>,
         items: Vec<O::Item>,
         callers: Vec<Caller<O::Reply>>,
         failure: Failure,
-        is_held_up: bool,
+        is_blocked: bool,
     ) {
         let delay = clock::jittered(MAJORITY).next().unwrap_or(MAJORITY.longest);
         let again_at = self.runner.clock().now().after(delay);
@@ -120,7 +118,7 @@ impl<O: BatchOp> Shared<O> {
         self.runner.clock().sleep_until(again_at).await;
         let calls = items.into_iter().zip(callers);
         let batch = calls.map(|(item, caller)| BatchCall { item, caller }).collect();
-        self.send(None, batch, is_held_up).await;
+        self.send(None, batch, is_blocked).await;
     }
 
     fn answer(
@@ -131,10 +129,10 @@ impl<O: BatchOp> Shared<O> {
         sent: Instant,
     ) {
         debug_assert_eq!(answers.len(), callers.len(), "an answer for each");
-        self.state().batching.took(self.runner.clock().now().since(sent));
+        self.state.lock().batching.took(self.runner.clock().now().since(sent));
         for ((item, caller), answer) in items.iter().zip(callers).zip(answers) {
             if answer.as_ref().is_ok_and(O::has_written) {
-                self.held_up.note(O::name(item), false);
+                self.blocked.note(O::name(item), false);
             }
             caller.answer(answer);
         }
@@ -142,7 +140,7 @@ impl<O: BatchOp> Shared<O> {
 
     /// Splits a batch that was cut off, unless it is about one document, and sends the pieces.
     fn send_pieces(
-        self: Arc<Shared<O>>,
+        self: Arc<Inner<O>>,
         batch: Vec<BatchCall<O>>,
         failure: &Failure,
         took: Duration,
@@ -158,7 +156,7 @@ impl<O: BatchOp> Shared<O> {
             }
             Err(batch) => {
                 if let Some(call) = batch.first() {
-                    alone::note_cut_off(&self.held_up, call.name(), failure, took);
+                    single::note_cut_off(&self.blocked, call.name(), failure, took);
                 }
                 batch.into_iter().for_each(|call| call.caller.answer(Err(failure.clone())));
             }

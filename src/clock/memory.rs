@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::watch;
 use tokio::time::Instant as TokioInstant;
 
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::Instant;
 
 /// The first reading of the clock. Later than zero, because times before the start are calculated too.
 const AT_FIRST: Instant = Instant::from_nanos(3_600_000_000_000);
@@ -18,10 +18,10 @@ const ADDED_MAX: Duration = Duration::from_secs(200 * 366 * 24 * 3_600);
 ///
 /// It follows a paused tokio clock too.
 #[derive(Clone, Debug)]
-pub(crate) struct MemoryClock(Arc<Shared>);
+pub(crate) struct MemoryClock(Arc<Inner>);
 
 #[derive(Debug)]
-struct Shared {
+struct Inner {
     started: TokioInstant,
     /// The date when the clock was made, in milliseconds since 1970.
     date_ms: i64,
@@ -33,7 +33,7 @@ impl MemoryClock {
     /// A clock that begins with the machine's date.
     pub(crate) fn new() -> MemoryClock {
         let date = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        MemoryClock(Arc::new(Shared {
+        MemoryClock(Arc::new(Inner {
             started: TokioInstant::now(),
             date_ms: i64::try_from(date.as_millis()).unwrap_or(i64::MAX / 2),
             added: watch::Sender::new(Duration::ZERO),

@@ -16,15 +16,13 @@ use pin_project_lite::pin_project;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
-use mongo_lease_core::rules::backoff::Delays;
-use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::tombstone::TombstoneValues;
+use mongo_lease_core::rules::{Delays, Instant, TombstoneValues};
 
 #[cfg(feature = "memory")]
 pub(crate) use memory::MemoryClock;
 
-/// The longest single sleep. The runtime's timers stop while the machine is suspended, and [`Clock::now`] does not. So
-/// a sleeper reads the clock at least this often, and is at most this late after a suspension.
+/// The longest single sleep, and how late a sleeper may be after a suspension of the machine: the runtime's timers stop
+/// meanwhile, and [`Clock::now`] does not.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// The clock of one manager. Cheap to clone; by default the machine's.
@@ -155,8 +153,7 @@ pub(crate) fn about(duration: Duration) -> Duration {
 
 /// `BYTES` bytes of the operating system's randomness, as hexadecimal digits.
 ///
-/// Never from a generator in this process: a copy of the process would draw the same values, and two calls with the
-/// same value would both be holders.
+/// Never from a generator in this process: a copy of the process would draw the same values.
 pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, NoRandomness> {
     let mut bytes = [0; BYTES];
     SysRng.try_fill_bytes(&mut bytes).map_err(|_| NoRandomness)?;

@@ -1,28 +1,27 @@
 //! The engine: state and tasks that all handles of one manager share.
 
 mod shutdown;
-mod start;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mongo_lease_core::rules::ids::ManagerId;
-use mongo_lease_core::rules::outcome::REFUSED;
-use mongo_lease_core::rules::timing::Timing;
+use mongo_lease_core::commands::{DryRun, Hello, IsHintUsed, Topology};
+use mongo_lease_core::rules::{ManagerId, REFUSED, Timing};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::batch::Batcher;
 use crate::batch::acquires::AcquireBatch;
-use crate::batch::alone::Alone;
+use crate::batch::single::SingleSender;
 use crate::clock::{self, Clock};
 use crate::error::{Error, Result};
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::hints::Hints;
-use crate::hold::Holding;
-use crate::hold::renewer::{Number, Renewer};
+use crate::hold::renewer::Renewer;
+use crate::hold::{AgendaKey, Holding};
 use crate::indexes;
+use crate::lock::Lock;
 use crate::options::{ManagerOptions, timing_error};
 use crate::release::Releaser;
 use crate::release::background::{BackgroundReleaser, GiveBack};
@@ -35,9 +34,7 @@ use crate::wait::heartbeat;
 use crate::wait::local_queue::LocalQueues;
 use crate::wait::waiters::Waiters;
 use crate::wait::watcher::Watcher;
-use mongo_lease_core::commands::probe::{DryRun, IsHintUsed, Topology};
 pub use shutdown::ShutdownReport;
-use start::find_server;
 
 /// State and tasks that all handles of one manager share.
 pub(crate) struct Engine {
@@ -56,9 +53,9 @@ pub(crate) struct Engine {
     pub(crate) events: Events,
     /// Sends fast-path attempts, in batches; `alone` sends full attempts, one per command.
     pub(crate) acquires: Batcher<AcquireBatch>,
-    pub(crate) alone: Alone,
+    pub(crate) alone: SingleSender,
     /// Sends the renewals that a caller requests. They have limits of their own.
-    pub(crate) renewals: Alone,
+    pub(crate) renewals: SingleSender,
     pub(crate) releaser: Releaser,
     pub(crate) hints: Hints,
     /// The local queues: the calls of this manager that wait for each lease, in order.
@@ -72,9 +69,9 @@ pub(crate) struct Engine {
     /// Cancelled with `closing`, and when the runtime of the manager's tasks is gone.
     pub(crate) ended: CancellationToken,
     /// Leases that a shutdown has ended but not yet released. If a shutdown call is dropped, the next one continues
-    /// with them. In the order of their grants: documents that were inserted together are deleted together, which costs
-    /// the server half the time that any order costs it (100,000 leases: 9 s, and 18 s).
-    leaving: Mutex<BTreeMap<Number, Arc<Holding>>>,
+    /// with them. In the order of their grants: to delete documents in the order of their insertion costs the server
+    /// half the time.
+    leaving: Lock<BTreeMap<AgendaKey, Arc<Holding>>>,
     /// Ends the tasks: renewals, heartbeats, the change stream.
     stop: CancellationToken,
     /// Ends the tasks when the last handle is dropped.
@@ -89,8 +86,11 @@ impl Engine {
         let id = ManagerId::new(clock::random_hex::<12>()?);
         let runner = Runner::new(backend, &options.collection, options.max_in_flight)?;
         let deadline = runner.clock().now().after(options.build_deadline);
-        let policy = RetryPolicy { attempt: timing.attempt_deadline, deadline };
-        let topology = find_server(&runner, policy, options.build_deadline).await?;
+        let policy = RetryPolicy { attempt_timeout: timing.attempt_deadline, deadline };
+        let topology = retry::run_unless(&runner, Hello, policy, Failure::is_out_of_reach)
+            .await
+            .map_err(|failure| no_server(failure, options.build_deadline))?
+            .reply;
         let may_insert = probe(&runner, &options, policy).await?;
         let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
         let owner = clock::describe_process(&options.owner).into();
@@ -99,8 +99,8 @@ impl Engine {
         let ended = closing.child_token();
         let local_queues = LocalQueues::start(&runner, ended.clone(), stop.clone());
         let hints = Hints::new(may_insert, runner.clock());
-        let held_up = hints.blocked.clone();
-        heartbeat::start(&runner, waiters.clone(), &held_up, stop.clone());
+        let blocked = hints.blocked.clone();
+        heartbeat::start(&runner, waiters.clone(), &blocked, stop.clone());
         if options.change_stream && topology.has_oplog {
             let watcher = Watcher {
                 runner: runner.clone(),
@@ -113,21 +113,15 @@ impl Engine {
         } else {
             waiters.disable_stream();
         }
-        let releaser = Releaser::new(&runner, options.tombstones, &held_up);
+        let releaser = Releaser::new(&runner, options.tombstones, &blocked);
         let (pace, is_routed) = (Pace::default(), topology.is_router);
         let acquires = AcquireBatch { is_routed };
         Ok(Arc::new(Engine {
-            acquires: Batcher::new(runner.clone(), acquires, pace.clone(), held_up.clone()),
-            alone: Alone::new(runner.clone(), Some(pace), held_up.clone()),
-            renewals: Alone::new(runner.clone(), None, held_up.clone()),
+            acquires: Batcher::new(runner.clone(), acquires, pace.clone(), blocked.clone()),
+            alone: SingleSender::new(runner.clone(), Some(pace), blocked.clone()),
+            renewals: SingleSender::new(runner.clone(), None, blocked.clone()),
             hints,
-            renewer: Renewer::start(
-                &runner,
-                &held_up,
-                events.clone(),
-                closing.clone(),
-                stop.clone(),
-            ),
+            renewer: Renewer::start(&runner, &blocked, &events, &closing, stop.clone()),
             background: BackgroundReleaser::start(&runner, releaser.clone()),
             releaser,
             events,
@@ -136,7 +130,7 @@ impl Engine {
             indexes_are_there: AtomicBool::new(true),
             closing,
             ended,
-            leaving: Mutex::default(),
+            leaving: Lock::default(),
             _stop: stop.clone().drop_guard(),
             stop,
             runner,
@@ -155,7 +149,8 @@ impl Engine {
 
     /// The limits of a command for which no call waits longer than two attempts.
     pub(crate) fn policy(&self) -> RetryPolicy {
-        RetryPolicy::two_attempts(self.clock().now(), self.timing.attempt_deadline)
+        let attempt_timeout = self.timing.attempt_deadline;
+        RetryPolicy { attempt_timeout, deadline: self.clock().now().after(attempt_timeout * 2) }
     }
 
     /// The span of a call for the lease `name`, with its token if that is known already.
@@ -166,10 +161,7 @@ impl Engine {
 
     /// Returns an error when the manager has been shut down, or its runtime is gone.
     pub(crate) fn check_open(&self) -> Result<()> {
-        match self.ended.is_cancelled() {
-            true => Err(Error::ShutDown),
-            false => Ok(()),
-        }
+        if self.ended.is_cancelled() { Err(Error::ShutDown) } else { Ok(()) }
     }
 
     /// Returns an error when the manager has been shut down, or was built with `read_only(true)`.
@@ -183,13 +175,9 @@ impl Engine {
 
     /// Returns an error where several cannot hold one lease at once.
     pub(crate) fn check_shares(&self) -> Result<()> {
-        match self.topology.has_oplog {
-            true => Ok(()),
-            false => Err(Error::unsupported(
-                "permits and shared leases need a replica set: the tokens of their holders are \
-                 times of its oplog",
-            )),
-        }
+        let missing = "permits and shared leases need a replica set: the tokens of their holders \
+                       are times of its oplog";
+        if self.topology.has_oplog { Ok(()) } else { Err(Error::unsupported(missing)) }
     }
 
     /// Checks that the indexes exist, if a failure has put that in doubt.
@@ -208,21 +196,18 @@ impl Engine {
         self.indexes_are_there.store(false, Ordering::Release);
     }
 
-    /// The timings for another ttl than the manager's.
-    pub(crate) fn timing_for(&self, ttl: Duration) -> Result<Timing> {
-        Timing::for_ttl(ttl, self.timing.max_clock_skew, self.options.attempt_deadline)
-            .map_err(timing_error)
-    }
-
-    /// The same timings, shared if they are the manager's own.
-    pub(crate) fn shared_timing(&self, timing: Timing) -> Arc<Timing> {
-        if timing == *self.timing { Arc::clone(&self.timing) } else { Arc::new(timing) }
+    /// The timings for this ttl; the manager's own are shared. An attempt deadline that is too long for it is
+    /// shortened.
+    pub(crate) fn timing_for(&self, ttl: Duration) -> Result<Arc<Timing>> {
+        let asked = self.options.attempt_deadline.map(|asked| asked.min(ttl / 2));
+        let timing = Timing::new(ttl, self.timing.max_clock_skew, asked).map_err(timing_error)?;
+        Ok(if timing == *self.timing { Arc::clone(&self.timing) } else { Arc::new(timing) })
     }
 
     /// How long a release may take.
     pub(crate) fn release_policy(&self) -> RetryPolicy {
         RetryPolicy {
-            attempt: self.timing.attempt_deadline,
+            attempt_timeout: self.timing.attempt_deadline,
             deadline: self.clock().now().after(self.options.release_deadline),
         }
     }
@@ -239,12 +224,25 @@ impl Engine {
     }
 }
 
+/// The error when no `hello` is answered. The command ends with the first attempt for which the driver finds no server:
+/// the client's options say how long that takes, and the error says why.
+fn no_server(mut failure: Failure, build_deadline: Duration) -> Error {
+    // A `hello` writes nothing, even if an attempt of it is still under way.
+    failure.outcome.maybe_applied = false;
+    if failure.is_out_of_reach() {
+        failure.outcome = REFUSED;
+    }
+    if !matches!(failure.cause, Cause::Deadline | Cause::NotSent) {
+        return failure.into();
+    }
+    // A deadline that passed says nothing except how long it was.
+    let waited = format!("within {build_deadline:?} (`build_deadline`)");
+    Error::Unknown { reason: format!("the database did not answer {waited}"), source: None }
+}
+
 /// Checks the prerequisites of a grant: the indexes, the format of the documents, and a server that supports our
-/// commands.
-///
-/// Returns whether names may be inserted blindly. They may if releases make tombstones and the server checks the hint
-/// even for a filter that can match nothing. On other servers such an insert might not notice that the index is
-/// missing.
+/// commands. Returns whether names may be inserted blindly: if releases make tombstones, and the server checks the hint
+/// even for a filter that can match nothing. On other servers such an insert might not notice a missing index.
 async fn probe(runner: &Runner, options: &ManagerOptions, policy: RetryPolicy) -> Result<bool> {
     if !options.assume_indexes {
         match indexes::verify(runner, policy).await {
@@ -271,9 +269,8 @@ fn refused_dry_run(failure: Failure) -> Error {
     match failure.server_code() {
         Some(code) if code != UNAUTHORIZED && failure.outcome == REFUSED => {
             let reason = Error::from(failure);
-            Error::unsupported(format!(
-                "the server refuses the commands that leases need: {reason}"
-            ))
+            let missing = format!("the server refuses the commands that leases need: {reason}");
+            Error::Unsupported { missing }
         }
         Some(_) | None => failure.into(),
     }

@@ -1,19 +1,17 @@
 //! Shutdown: releases all leases and ends all tasks, within a time limit.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::Instant;
 
 use super::Engine;
-use crate::hold::Holding;
-use crate::hold::renewer::Number;
+use crate::hold::{AgendaKey, Holding};
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::RetryPolicy;
 
-/// How often a shutdown checks, after half of its time, whether all leases that are left are held up.
+/// How often a shutdown checks, after half of its time, whether all leases that are left are blocked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// The outcome of a shutdown.
@@ -41,14 +39,14 @@ impl Engine {
         let held = self.renewer.holdings().into_iter();
         let held = held
             .filter(|(number, holding)| self.renewer.remove(*number) && holding.end_with_call());
-        let told = |(_, holding): &(Number, Arc<Holding>)| holding.tell_released();
-        self.leaving().extend(held.inspect(told));
+        let told = |(_, holding): &(AgendaKey, Arc<Holding>)| holding.tell_released();
+        self.leaving.lock().extend(held.inspect(told));
         let half = self.clock().now().after(self.options.shutdown_deadline / 2);
         let released = self.release_all(half, deadline).await;
         // Calls from before the shutdown get their answers now, and their grants are released: the background task
         // hears of it in time.
         self.runner.idle(half).await;
-        self.background.give_up_held_up();
+        self.background.give_up_blocked();
         self.runner.idle(deadline).await;
         self.background.stop();
         self.stop.cancel();
@@ -56,22 +54,22 @@ impl Engine {
         self.runner.idle(deadline).await;
         self.runner.close();
         let left_to_expire =
-            self.leaving().values().map(|holding| holding.key.name().to_owned()).collect();
+            self.leaving.lock().values().map(|holding| holding.key.name().to_owned()).collect();
         ShutdownReport { released, left_to_expire, tasks_left: self.runner.tasks() }
     }
 
     /// Releases the leases that the shutdown ended, and returns how many it released. Each release has to be confirmed
     /// by `deadline`, or by `half` where a transaction holds its document up; otherwise the lease stays in the list.
     async fn release_all(&self, half: Instant, deadline: Instant) -> usize {
-        let all = self.leaving().clone();
+        let all = self.leaving.lock().clone();
         let (later, now): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|(_, holding)| holding.left_to_hold().is_some());
         for (number, holding) in &later {
             self.background.give_back(holding.give_back());
-            self.leaving().remove(number);
+            self.leaving.lock().remove(number);
         }
         let mut released = later.len();
-        let policy = RetryPolicy { attempt: self.timing.attempt_deadline, deadline };
+        let policy = RetryPolicy { attempt_timeout: self.timing.attempt_deadline, deadline };
         let endings = now.iter().map(|(_, holding)| {
             let hint = match holding.permits.is_exclusive() {
                 true => ReleaseHint::Alone,
@@ -87,12 +85,12 @@ impl Engine {
                 Some(Some((place, Ok(Released::NotHeld)))) => not_held.push(now[place].clone()),
                 Some(Some((place, Ok(Released::Released | Released::Unknown)))) => {
                     released += 1;
-                    self.leaving().remove(&now[place].0);
+                    self.leaving.lock().remove(&now[place].0);
                 }
                 Some(Some((_, Err(_)))) => {}
                 Some(None) => break,
                 // A look goes through all leases that are left, and not each answer needs one.
-                None if self.all_left_are_held_up() => break,
+                None if self.all_left_are_blocked() => break,
                 None => look_at = self.clock().now().after(LOOK_EVERY),
             }
         }
@@ -103,20 +101,16 @@ impl Engine {
     /// the list.
     async fn forget_not_held(
         &self,
-        not_held: &[(Number, Arc<Holding>)],
+        not_held: &[(AgendaKey, Arc<Holding>)],
         policy: RetryPolicy,
     ) -> usize {
         let targets: Vec<_> = not_held.iter().map(|(_, holding)| holding.target()).collect();
         let damaged = self.releaser.damaged(&targets, policy).await;
         let gone = not_held.iter().filter(|it| !damaged.contains_key(it.1.key.name()));
-        gone.filter(|(number, _)| self.leaving().remove(number).is_some()).count()
+        gone.filter(|(number, _)| self.leaving.lock().remove(number).is_some()).count()
     }
 
-    fn all_left_are_held_up(&self) -> bool {
-        self.leaving().values().all(|holding| self.releaser.is_held_up(holding.key.name()))
-    }
-
-    fn leaving(&self) -> MutexGuard<'_, BTreeMap<Number, Arc<Holding>>> {
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    fn all_left_are_blocked(&self) -> bool {
+        self.leaving.lock().values().all(|holding| self.releaser.is_blocked(holding.key.name()))
     }
 }

@@ -29,9 +29,8 @@ fn is_about_login(error: &DriverError) -> bool {
     }
 }
 
-/// The reason alone, without the details that the driver dumps: the fields of the error, the description of all
-/// servers, the bytes of the reply. If a privilege is missing, only the command's name: the server's text repeats the
-/// whole command, with the lease's value and metadata.
+/// The reason alone, without the details that the driver dumps. If a privilege is missing, only the command's name: the
+/// server's text repeats the whole command, with the lease's value and metadata.
 pub(super) fn condense(error: &DriverError) -> String {
     let text = error.kind.to_string();
     // The driver may add new kinds.
@@ -90,6 +89,19 @@ fn server(text: &str) -> String {
         },
     };
     format!("{address} ({reason})")
+}
+
+/// The code of the server's error, if the server answered with one.
+#[cfg(feature = "tracing")]
+pub(super) fn code(error: &DriverError) -> Option<i32> {
+    // The driver may add new kinds.
+    #[allow(clippy::wildcard_enum_match_arm)]
+    match error.kind.as_ref() {
+        ErrorKind::Command(command) => Some(command.code),
+        ErrorKind::Write(WriteFailure::WriteError(refused)) => Some(refused.code),
+        ErrorKind::Write(WriteFailure::WriteConcernError(failed)) => Some(failed.code),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

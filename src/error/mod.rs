@@ -1,8 +1,6 @@
 //! The errors of this crate.
 
 mod driver;
-#[cfg(feature = "tracing")]
-mod kind;
 mod retry;
 #[cfg(test)]
 mod tests;
@@ -10,9 +8,8 @@ mod tests;
 use std::time::Duration;
 
 use mongo_lease_core::format;
-use mongo_lease_core::info::text::printable;
-use mongo_lease_core::info::{LeaseInfo, LeaseState, as_millis, human};
-use mongo_lease_core::rules::outcome::REFUSED;
+use mongo_lease_core::info::{LeaseInfo, LeaseState, as_millis, human, text::printable};
+use mongo_lease_core::rules::REFUSED;
 use serde::Serialize;
 
 use crate::clock::NoRandomness;
@@ -32,7 +29,6 @@ pub enum Error {
     /// Another holder has the lease, and the call was not to wait.
     #[error("{}{}", .0, describe_own(.0))]
     Busy(Box<LeaseInfo>),
-
     /// The lease was not granted within the call's waiting time.
     #[error(
         "lease {name:?} was not granted within {}; {}",
@@ -52,7 +48,6 @@ pub enum Error {
         /// Why the database did not answer, if that was the last failure before the timeout.
         source: Option<Box<Error>>,
     },
-
     /// The lease's queue is full: it may have no more entries.
     #[error("the queue for lease {name:?} is full: it has {waiting} entries")]
     #[non_exhaustive]
@@ -63,7 +58,6 @@ pub enum Error {
         /// permits.
         waiting: u32,
     },
-
     /// The lease is not held any more. Its former holder must not act on it from now on.
     #[error("lease {name:?} is lost: {reason}")]
     #[non_exhaustive]
@@ -73,7 +67,6 @@ pub enum Error {
         /// Why it was lost.
         reason: LostReason,
     },
-
     /// The collection lacks a required index, or has documents of another format. Nothing was sent.
     #[error(
         "{problem}; run `mongo-lease-migrate up --db {database} --collection {collection}`, of the \
@@ -88,7 +81,6 @@ pub enum Error {
         /// The collection.
         collection: String,
     },
-
     /// The user lacks a required privilege.
     #[error("{}", describe_privilege(.privilege, .namespace))]
     #[non_exhaustive]
@@ -100,7 +92,6 @@ pub enum Error {
         /// The server's error.
         source: mongodb::error::Error,
     },
-
     /// The lease document has a form that no holder writes. It counts as held until a person repairs it.
     #[error("the document of lease {name:?} is damaged: its {field} is of type {found}")]
     #[non_exhaustive]
@@ -112,7 +103,6 @@ pub enum Error {
         /// The BSON type that was found there, as the server names it; `unknown` where nothing shows it.
         found: String,
     },
-
     /// An option has an invalid value. Nothing was sent.
     #[error("{option}: {reason}")]
     #[non_exhaustive]
@@ -122,7 +112,6 @@ pub enum Error {
         /// Why the value is invalid.
         reason: String,
     },
-
     /// A name must have 1 to 512 bytes of UTF-8 without NUL. Nothing was sent.
     #[error("a lease's name must have 1 to 512 bytes without NUL: {reason}")]
     #[non_exhaustive]
@@ -130,7 +119,6 @@ pub enum Error {
         /// Why the name is invalid.
         reason: String,
     },
-
     /// The server, the driver or the system lacks a required feature.
     #[error("unsupported: {missing}")]
     #[non_exhaustive]
@@ -138,15 +126,12 @@ pub enum Error {
         /// The missing feature.
         missing: String,
     },
-
     /// The manager has been shut down.
     #[error("the lease manager has been shut down")]
     ShutDown,
-
     /// The election was [stopped](crate::Election::stop) before it was won.
     #[error("the election was stopped before it was won")]
     Stopped,
-
     /// Whether the operation took effect is unknown. If it did, its effect ends with the lease's ttl at the latest.
     #[error("the outcome is unknown: {reason}{}", describe_cause(.source))]
     #[non_exhaustive]
@@ -156,7 +141,6 @@ pub enum Error {
         /// The driver's error, if there was one.
         source: Option<mongodb::error::Error>,
     },
-
     /// The database refused, or could not be reached. Nothing was written. The message names the addresses that the
     /// driver tried, and why each of them failed.
     #[error("{}", driver::describe(.0))]
@@ -174,8 +158,8 @@ pub enum LostReason {
     /// Its time ran out before its next renewal was sent.
     ///
     /// The process stood still for longer than the ttl: it was stopped, its async runtime was blocked, or its machine
-    /// was suspended. Somebody else may have held the lease meanwhile, and may hold it now. Of a
-    /// [detached](crate::Lease::detach) lease: nobody renewed it in time.
+    /// was suspended. Somebody else may have held the lease meanwhile. Of a [detached](crate::Lease::detach) lease:
+    /// nobody renewed it in time.
     #[error("it was not renewed in time")]
     NotRenewed,
     /// Its time ran out while renewals failed, or were not answered.
@@ -209,6 +193,43 @@ pub enum LostReason {
 }
 
 impl Error {
+    /// The kind of the error, as one word that does not change: the `error.type` of a span.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Error::Busy(_) => "busy",
+            Error::WaitTimeout { .. } => "wait_timeout",
+            Error::QueueFull { .. } => "queue_full",
+            Error::Lost { .. } => "lost",
+            Error::NotMigrated { .. } => "not_migrated",
+            Error::MissingPrivilege { .. } => "missing_privilege",
+            Error::Damaged { .. } => "damaged",
+            Error::InvalidOption { .. } => "invalid_option",
+            Error::InvalidName { .. } => "invalid_name",
+            Error::Unsupported { .. } => "unsupported",
+            Error::ShutDown => "shut_down",
+            Error::Stopped => "stopped",
+            Error::Unknown { .. } => "unknown",
+            Error::MongoDb(_) => "mongodb",
+        }
+    }
+
+    /// The code of the server's error, if the server answered with one.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn server_code(&self) -> Option<i32> {
+        if let Error::MissingPrivilege { source, .. }
+        | Error::Unknown { source: Some(source), .. }
+        | Error::MongoDb(source) = self
+        {
+            return driver::code(source);
+        }
+        if let Error::WaitTimeout { source, .. } = self {
+            source.as_ref()?.server_code()
+        } else {
+            None
+        }
+    }
+
     pub(crate) fn unsupported(missing: impl Into<String>) -> Error {
         Error::Unsupported { missing: missing.into() }
     }
@@ -223,9 +244,8 @@ impl Error {
     }
 }
 
-/// For `?` in the callback of a transaction. The driver's own errors come out unchanged, with their labels, so the
-/// driver's helper retries those that can be retried. All others are found again by
-/// [`get_custom::<mongo_lease::Error>()`](mongodb::error::Error::get_custom).
+/// For `?` in the callback of a transaction. The driver's own errors come out unchanged, with their labels. All others
+/// are found again by [`get_custom::<mongo_lease::Error>()`](mongodb::error::Error::get_custom).
 impl From<Error> for mongodb::error::Error {
     fn from(error: Error) -> mongodb::error::Error {
         if let Error::MongoDb(source) | Error::Unknown { source: Some(source), .. } = error {
@@ -243,9 +263,8 @@ impl From<NoRandomness> for Error {
 
 impl From<NoRandomness> for Failure {
     fn from(_: NoRandomness) -> Failure {
-        let cause =
-            Cause::Unsupported("cannot read randomness from the operating system".to_owned());
-        Failure { outcome: REFUSED, cause }
+        let missing = "cannot read randomness from the operating system".to_owned();
+        Failure { outcome: REFUSED, cause: Cause::Unsupported(missing) }
     }
 }
 
@@ -261,18 +280,16 @@ impl From<Failure> for Error {
                 unknown("the database did not confirm the command".to_owned(), Some(source))
             }
             Cause::Driver(source) | Cause::Write(source) => Error::MongoDb(source),
-            Cause::WriteConcern(message) => unknown(message, None),
+            Cause::WriteConcern(message) | Cause::Reply(message) => unknown(message, None),
             Cause::Deadline => unknown("the database did not answer in time".to_owned(), None),
             Cause::NotSent => unknown(NOT_SENT.to_owned(), None),
-            Cause::Reply(message) => unknown(message, None),
             Cause::Unsupported(missing) => Error::Unsupported { missing },
             Cause::ShutDown => Error::ShutDown,
         }
     }
 }
 
-/// Describes the last known state of the lease. It leaves out the remaining time, which was true only at the last
-/// answer.
+/// Describes the last known state of the lease, without the remaining time, which was true only at the last answer.
 fn last(
     waited_for_turn: bool,
     held: &Option<Box<LeaseInfo>>,
@@ -306,22 +323,15 @@ fn last(
 
 /// Warns when the own process is the holder: a task that waits for such a lease may wait for itself.
 fn describe_own(info: &LeaseInfo) -> &'static str {
-    match info.held_here {
-        true => "; the holder is this process, and leases are not re-entrant",
-        false => "",
-    }
+    if info.held_here { "; the holder is this process, and leases are not re-entrant" } else { "" }
 }
 
 fn describe_privilege(privilege: &str, namespace: &str) -> String {
-    let lacking = format!("the user lacks the privilege `{privilege}` on {namespace}");
-    match privilege {
-        "listIndexes" => {
-            format!(
-                "{lacking}: grant it, or build with `assume_indexes(true)` if both indexes exist"
-            )
-        }
-        _ => lacking,
-    }
+    let advice = match privilege {
+        "listIndexes" => ": grant it, or build with `assume_indexes(true)` if both indexes exist",
+        _ => "",
+    };
+    format!("the user lacks the privilege `{privilege}` on {namespace}{advice}")
 }
 
 fn describe_cause(source: &Option<mongodb::error::Error>) -> String {

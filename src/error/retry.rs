@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_lease_core::info::{LeaseInfo, LeaseState};
-use mongo_lease_core::rules::outcome::{self, Then};
+use mongo_lease_core::rules::{Advice, outcome};
 use mongodb::error::{Error as DriverError, ErrorKind, TRANSIENT_TRANSACTION_ERROR, WriteFailure};
 
 use super::Error;
@@ -26,11 +26,10 @@ impl Error {
     ///   repeated, only its author knows.
     ///
     /// It is a guess about the next call and says nothing about this one: after [`Unknown`](Error::Unknown), the
-    /// operation may have taken effect. The crate itself has retried within the call's time already. Wait between
-    /// calls, for longer each time.
+    /// operation may have taken effect. The crate has retried within the call's time already: wait between calls, for
+    /// longer each time.
     ///
     /// # Examples
-    ///
     /// ```
     /// use std::time::Duration;
     ///
@@ -67,9 +66,6 @@ impl Error {
     /// holder may release sooner, or renew and keep the lease for longer. So it is an upper bound of a sensible pause,
     /// and no promise that the next call succeeds. `None` for every other error, and where the document does not show
     /// an expiry: then use a backoff of your own.
-    ///
-    /// The layer for tower sends a `Retry-After` of its own choice, because requests end long before their leases
-    /// expire.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         let Error::Busy(info) = self else {
@@ -98,5 +94,5 @@ fn may_pass(error: &DriverError) -> bool {
         }
         _ => driver_outcome(error),
     };
-    outcome.then == Then::Retry || error.contains_label(TRANSIENT_TRANSACTION_ERROR)
+    outcome.advice == Advice::Retry || error.contains_label(TRANSIENT_TRANSACTION_ERROR)
 }

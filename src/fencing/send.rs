@@ -12,7 +12,7 @@ use mongodb::options::{
 use mongodb::results::UpdateResult;
 use mongodb::{ClientSession, Collection};
 
-use super::{Fenced, FencedWrite, merge};
+use super::{Fenced, FencedWrite, fence};
 use crate::error::{Error, Result};
 use crate::failure::driver_failure;
 
@@ -20,38 +20,28 @@ const DUPLICATE_KEY: i32 = 11_000;
 
 /// A fenced write that is sent when awaited. Made by [`FencedWrite::send`].
 ///
-/// # What is told apart, and how
-///
+/// # Outcome
 /// A write that matches is [`Applied`](Fenced::Applied). After a write that does not, a read (`find`, on the primary,
-/// with read concern `local`) searches for a document that matches the filter and refuses the token:
-///
-/// - If there is one, the answer is [`Refused`](Fenced::Refused). It is true for the moment of the read: such a
-///   document existed.
-/// - If there is none, the answer is [`NoSuchDocument`](Fenced::NoSuchDocument). Then nothing matched the filter at the
-///   moment of the write, or the document that refused was gone before the read. A document inserted between write and
-///   read is reported as a refusal only if it refuses.
-///
-/// The read cannot tell whether a newer token that it saw will survive a failover; in doubt it reports a refusal. It
-/// needs the privilege `find`.
+/// with read concern `local`) searches for a document that matches the filter and refuses the token. If there is one,
+/// the answer is [`Refused`](Fenced::Refused); a newer token that the read saw may still be undone by a failover. If
+/// there is none, the answer is [`NoSuchDocument`](Fenced::NoSuchDocument): nothing matched the filter at the moment of
+/// the write, or the document that refused was gone before the read.
 ///
 /// # Write concern
-///
-/// The write is acknowledged by a majority and in the journal, whatever the collection's own write concern says; only
-/// the timeout of that write concern is kept. [`with_options`](SendFencedWrite::with_options) can set another. With
-/// less than a majority, a failover may undo the stored token, and then an older holder's write is not refused any
-/// more. Within a transaction, the transaction's write concern applies.
+/// The write is acknowledged by a majority and in the journal, whatever the collection's own write concern says, of
+/// which the timeout is kept. [`with_options`](SendFencedWrite::with_options) can set another. With less than a
+/// majority, a failover may undo the stored token, and then an older holder's write is not refused any more. Within a
+/// transaction, the transaction's write concern applies.
 ///
 /// # Errors
-///
 /// - [`Error::InvalidOption`] when an upsert, or an option, cannot be fenced. Nothing was sent.
 /// - [`Error::MongoDb`] when the server refused the write for a reason of its own, such as a validator, or a duplicate
-///   key (code 11000) in any index other than that of `_id`. It carries the driver's labels, and `?` turns it into the
-///   driver's error in a transaction's callback. Nothing was written. A failure of the read alone gives this error too.
+///   key (code 11000) in any index other than that of `_id`. Nothing was written. It carries the driver's labels, and
+///   `?` turns it into the driver's error in a transaction's callback. A failure of the read gives this error too.
 /// - [`Error::Unknown`] when the write may have been done, or may not last: the connection broke, or no majority has
 ///   confirmed it.
 ///
 /// # Cancel safety
-///
 /// Dropping the future leaves it open whether the write was done. The fence holds in both cases.
 #[must_use = "a write does nothing until it is awaited"]
 pub struct SendFencedWrite<'a> {
@@ -63,18 +53,13 @@ pub struct SendFencedWrite<'a> {
 
 impl FencedWrite {
     /// Sends the write to this collection when awaited, and returns its outcome.
-    ///
-    /// See [`SendFencedWrite`] for the options.
     pub fn send<'a, T: Send + Sync>(self, collection: &Collection<T>) -> SendFencedWrite<'a> {
-        SendFencedWrite::new(self, collection.clone_with_type())
+        let (collection, options) = (collection.clone_with_type(), UpdateOptions::default());
+        SendFencedWrite { write: self, collection, options, session: None }
     }
 }
 
 impl<'a> SendFencedWrite<'a> {
-    fn new(write: FencedWrite, collection: Collection<Document>) -> Self {
-        SendFencedWrite { write, collection, options: UpdateOptions::default(), session: None }
-    }
-
     /// The driver's options of `update_one`: array filters, hint, variables, write concern and so on. Replaces all
     /// options that were set before, also [`upsert`](SendFencedWrite::upsert).
     pub fn with_options(mut self, options: impl Into<Option<UpdateOptions>>) -> Self {
@@ -89,18 +74,15 @@ impl<'a> SendFencedWrite<'a> {
     /// than the index of `_id` does, and a duplicate key ends a transaction. On a sharded collection the filter must
     /// also name the whole shard key, and the key must not change: `_id` is unique only within a shard.
     ///
-    /// When the insert collides on `_id`, the write is repeated without upsert. If that matches nothing, the document
-    /// exists and the answer is `Refused`; or it is `NoSuchDocument` when the rest of the filter did not match, or when
-    /// the document was deleted meanwhile.
+    /// When the insert collides on `_id`, the write is repeated without upsert. If that matches nothing, the answer is
+    /// `Refused`, or `NoSuchDocument` when the rest of the filter did not match or the document was deleted meanwhile.
     pub fn upsert(mut self, upsert: bool) -> Self {
         self.options.upsert = Some(upsert);
         self
     }
 
-    /// Sends the write and the read in this session, and in its transaction if any.
-    ///
-    /// The session must belong to the collection's client. In a transaction the answer describes the transaction's
-    /// snapshot, and holds only if the transaction commits.
+    /// Sends the write and the read in this session of the collection's client, and in its transaction if any. Then the
+    /// answer describes the transaction's snapshot, and holds only if the transaction commits.
     pub fn session(mut self, session: &'a mut ClientSession) -> Self {
         self.session = Some(session);
         self
@@ -110,15 +92,14 @@ impl<'a> SendFencedWrite<'a> {
         if self.options.upsert != Some(true) {
             return Ok(());
         }
-        merge::check_upsert(&self.write.field, &self.write.filter)?;
+        fence::check_upsert(&self.write.fence.field, &self.write.filter)?;
         let refuse = |reason: &str| Err(Error::invalid_option("upsert", reason));
         if self.options.collation.is_some() {
             return refuse("with a collation, the filter can match documents with another `_id`");
         }
         if self.session.is_some() {
-            return refuse(
-                "an upsert cannot use a session: a duplicate key aborts its transaction",
-            );
+            let reason = "an upsert cannot use a session: a duplicate key aborts its transaction";
+            return refuse(reason);
         }
         Ok(())
     }
@@ -157,13 +138,14 @@ impl<'a> SendFencedWrite<'a> {
     /// A document that matches the caller's filter and refuses the token.
     async fn find_document(&mut self) -> mongodb::error::Result<Option<Document>> {
         let options = FindOneOptions::builder()
-            .projection(doc! { &self.write.field: 1 })
+            .projection(doc! { &self.write.fence.field: 1 })
             .collation(self.options.collation.clone())
             .hint(self.options.hint.clone())
             .let_vars(self.options.let_vars.clone())
             .comment(self.options.comment.clone())
             .build();
-        let action = self.collection.find_one(self.write.refusing_filter()).with_options(options);
+        let refusing = self.write.fence.refusing(self.write.filter.clone());
+        let action = self.collection.find_one(refusing).with_options(options);
         match &mut self.session {
             Some(session) => action.session(&mut **session).await,
             None => action.await,
@@ -223,10 +205,8 @@ impl<'a> IntoFuture for SendFencedWrite<'a> {
 
 impl fmt::Debug for SendFencedWrite<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("SendFencedWrite")
-            .field("write", &self.write)
-            .field("collection", &self.collection.namespace())
-            .finish_non_exhaustive()
+        let mut shown = formatter.debug_struct("SendFencedWrite");
+        shown.field("write", &self.write).field("collection", &self.collection.namespace());
+        shown.finish_non_exhaustive()
     }
 }

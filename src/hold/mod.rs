@@ -1,32 +1,29 @@
 //! One held lease: the state that its handle, the renewer and the timer share.
 
-mod renewal_batch;
-mod renewal_results;
+mod renewals;
 pub(crate) mod renewer;
 pub(crate) mod unmatched;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use mongo_lease_core::rules::holder::{HoldAction, HoldEvent, HoldOptions, Holder, Loss};
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::timing::Timing;
+use mongo_lease_core::commands::{Form, GrantKey, GrantMatch, ReleaseTarget, RenewalTarget};
+use mongo_lease_core::rules::{
+    HoldAction, HoldEvent, HoldOptions, Holder, Instant, Loss, Permits, Timing,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::error::{Error, LostReason};
+use crate::lock::Lock;
 use crate::release::ReleaseHint;
 use crate::release::background::GiveBack;
 use crate::release::call_state::CallState;
 use crate::telemetry::{Event, Events};
 use crate::token::Token;
-use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
-use mongo_lease_core::commands::renew::{GrantKey, RenewalTarget};
 
 /// One lease that is or was held.
-#[derive(Debug)]
 pub(crate) struct Holding {
     pub(crate) key: Arc<GrantKey>,
     pub(crate) token: Token,
@@ -39,13 +36,17 @@ pub(crate) struct Holding {
     pub(crate) hint: ReleaseHint,
     /// The expiry in the server's reply, and when that reply arrived.
     first_expiry: (DateTime<Utc>, Instant),
-    holder: Mutex<Holder>,
+    holder: Lock<Holder>,
     /// Created when it is first needed.
     lost: OnceLock<CancellationToken>,
     reason: OnceLock<LostReason>,
     events: Events,
     clock: Clock,
 }
+
+/// The number of a holding in the renewer's agenda.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct AgendaKey(u64);
 
 /// The parts that a `Holding` is made from.
 pub(crate) struct Grant {
@@ -65,7 +66,7 @@ pub(crate) struct Grant {
 }
 
 impl Holding {
-    /// The grant, as a command renews it: for the time that this holder relies on.
+    /// The grant, as a command renews it.
     pub(crate) fn renewal_target(&self) -> RenewalTarget {
         let lasts = self.timing.ttl + self.timing.max_clock_skew;
         RenewalTarget { key: Arc::clone(&self.key), lasts }
@@ -79,7 +80,7 @@ impl Holding {
             None => Holder::granted(timing, *hold_options, *sent),
         };
         Holding {
-            holder: Mutex::new(holder),
+            holder: Lock::new(holder),
             permits: grant.permits,
             hint: grant.hint,
             key: Arc::new(grant.key),
@@ -97,7 +98,7 @@ impl Holding {
 
     /// Whether the holder may rely on the lease now.
     pub(crate) fn is_valid(&self) -> bool {
-        !self.has_ended() && self.holder().is_valid(self.clock.now())
+        !self.has_ended() && self.holder.lock().is_valid(self.clock.now())
     }
 
     /// Whether it was lost or released.
@@ -107,21 +108,16 @@ impl Holding {
 
     /// How long the holder may still rely on the lease.
     pub(crate) fn remaining(&self) -> Duration {
-        match self.reason.get() {
-            Some(_) => Duration::ZERO,
-            None => {
-                let holder = self.holder();
-                let until = holder.valid_until();
-                let now = self.clock.now();
-                if holder.is_valid(now) { until.since(now) } else { Duration::ZERO }
-            }
-        }
+        let holder = self.holder.lock();
+        let now = self.clock.now();
+        let is_valid = !self.has_ended() && holder.is_valid(now);
+        if is_valid { holder.valid_until().since(now) } else { Duration::ZERO }
     }
 
     /// A lower bound of the server's expiry. The server may have a later one by now.
     pub(crate) fn expires_at(&self) -> DateTime<Utc> {
         let (expires_at, heard) = self.first_expiry;
-        let valid_until = self.holder().renewed_until();
+        let valid_until = self.holder.lock().renewed_until();
         // The server extends the lease when the renewal arrives, which is not before we sent it.
         let renewed = valid_until.before(self.timing.validity());
         let later = chrono::Duration::from_std(renewed.since(heard)).unwrap_or_default();
@@ -159,19 +155,14 @@ impl Holding {
 
     /// The data with which the background releaser ends this lease.
     pub(crate) fn give_back(&self) -> GiveBack {
-        let until = self.holder().renewed_until().after(self.timing.max_clock_skew);
-        GiveBack {
-            target: self.target(),
-            until,
-            hold_at_least: self.left_to_hold(),
-            hint: self.hint,
-            pending: None,
-        }
+        let until = self.holder.lock().renewed_until().after(self.timing.max_clock_skew);
+        let (target, hold_at_least, hint) = (self.target(), self.left_to_hold(), self.hint);
+        GiveBack { target, until, hold_at_least, hint, pending: None }
     }
 
     /// When the rules must be called next.
     pub(crate) fn wake_at(&self) -> Instant {
-        self.holder().wake_at(&self.timing)
+        self.holder.lock().wake_at(&self.timing)
     }
 
     pub(crate) fn error(&self, reason: &LostReason) -> Error {
@@ -181,7 +172,7 @@ impl Holding {
     /// A token that is cancelled when the lease is lost or released.
     pub(crate) fn lost(&self) -> &CancellationToken {
         // Under the lock: otherwise a loss could fall between creating the token and reading the reason.
-        let _holder = self.holder();
+        let _holder = self.holder.lock();
         let lost = self.lost.get_or_init(CancellationToken::new);
         if self.reason.get().is_some() {
             lost.cancel();
@@ -189,21 +180,16 @@ impl Holding {
         lost
     }
 
-    /// Why the lease was lost. Only valid after [`Holding::lost`] is cancelled.
-    pub(crate) fn reason(&self) -> LostReason {
-        self.reason.get().cloned().unwrap_or(LostReason::NotRenewed)
-    }
-
     /// Why the lease was lost; of a valid lease, why it is lost if its validity ends now.
     pub(crate) fn reason_for_end(&self) -> LostReason {
-        let holder = self.holder();
+        let holder = self.holder.lock();
         let by_clock = || reason(holder.reason_for_end(), None, self.clock.now());
         self.reason.get().cloned().unwrap_or_else(by_clock)
     }
 
     /// Applies an event to the rules, and reports a loss. `found` is the reason that the server's document shows.
     pub(crate) fn on(&self, event: HoldEvent, found: Option<LostReason>) -> HoldAction {
-        let mut holder = self.holder();
+        let mut holder = self.holder.lock();
         // Read under the lock: events must be judged in the order of their times.
         let now = self.clock.now();
         let next = holder.on(&self.timing, now, event);
@@ -222,7 +208,7 @@ impl Holding {
 
     /// Ends the lease at its holder's wish. Returns false if it had already ended.
     pub(crate) fn end(&self) -> bool {
-        let holder = self.holder();
+        let holder = self.holder.lock();
         let is_first = self.reason.set(LostReason::Released).is_ok();
         drop(holder);
         self.cancel();
@@ -257,17 +243,13 @@ impl Holding {
 
     /// Reports that a renewal was not confirmed.
     pub(crate) fn tell_renewal_failed(&self, reason: &str) {
-        let (name, token, remaining) = (self.name(), self.token, self.remaining());
-        let reason = reason.to_owned();
+        let (name, token, reason) = (self.name(), self.token, reason.to_owned());
+        let remaining = self.remaining();
         self.events.report(Event::RenewalFailed { name, token, remaining, reason });
     }
 
     fn name(&self) -> String {
         self.key.name().to_owned()
-    }
-
-    fn holder(&self) -> MutexGuard<'_, Holder> {
-        self.holder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -276,6 +258,6 @@ fn reason(loss: Loss, found: Option<LostReason>, now: Instant) -> LostReason {
         Loss::NotOurs => found.unwrap_or(LostReason::Removed),
         Loss::EndedAsAsked => LostReason::EndedAsAsked,
         Loss::NotRenewed => LostReason::NotRenewed,
-        Loss::OutOfReach { since } => LostReason::OutOfReach { since: now.since(since) },
+        Loss::OutOfReach(since) => LostReason::OutOfReach { since: now.since(since) },
     }
 }

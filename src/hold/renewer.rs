@@ -8,41 +8,36 @@
 //! 3. The renewer keeps neither a manager nor a lease alive.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::pin::Pin;
+use std::sync::Arc;
 
-use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::{FindHolders, FindLeases, Matched, RenewHolders, RenewMany};
+use mongo_lease_core::rules::{HoldAction, HoldEvent, Instant, Lane};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::renewal_batch::{Batch, Due, batches};
-use super::renewal_results::{after_look, after_look_at_holders, failed, renewed};
+use super::renewals::{Batch, Due, after_look, after_look_at_holders, batches, failed, renewed};
 use crate::error::Error;
 use crate::hints::NameHint;
-use crate::hold::{Grant, Holding};
+use crate::hold::{AgendaKey, Grant, Holding};
+use crate::lock::Lock;
 use crate::retry;
 use crate::runner::{AttemptResult, Runner};
 use crate::telemetry::{self, Events};
-use mongo_lease_core::commands::find::FindLeases;
-use mongo_lease_core::commands::find_holders::FindHolders;
-use mongo_lease_core::commands::renew::RenewMany;
-use mongo_lease_core::commands::renew_holders::RenewHolders;
-use mongo_lease_core::commands::reply::Renewed;
 
 /// The handle to the renewer task.
 #[derive(Clone)]
 pub(crate) struct Renewer {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     events: Events,
     /// Cancelled when the manager shuts down.
     closing: CancellationToken,
 }
 
-struct Shared {
+struct Inner {
     runner: Runner,
-    held_up: NameHint,
-    agenda: Mutex<Agenda>,
+    blocked: NameHint,
+    agenda: Lock<Agenda>,
     /// Notified when the task has to look at the agenda before `wakes_at`.
     sooner: Notify,
 }
@@ -50,8 +45,8 @@ struct Shared {
 #[derive(Default)]
 struct Agenda {
     next_number: u64,
-    holdings: HashMap<u64, Scheduled>,
-    times: BTreeSet<(Instant, u64)>,
+    holdings: HashMap<AgendaKey, Scheduled>,
+    times: BTreeSet<(Instant, AgendaKey)>,
     /// When the task looks at the agenda again by itself. `None` before its first look.
     wakes_at: Option<Instant>,
 }
@@ -61,33 +56,29 @@ struct Scheduled {
     at: Instant,
 }
 
-/// The number of a holding in the agenda.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Number(u64);
-
 impl Renewer {
     /// Starts the task. It ends when `stop` is cancelled.
     pub(crate) fn start(
         runner: &Runner,
-        held_up: &NameHint,
-        events: Events,
-        closing: CancellationToken,
+        blocked: &NameHint,
+        events: &Events,
+        closing: &CancellationToken,
         stop: CancellationToken,
     ) -> Renewer {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Inner {
             runner: runner.clone(),
-            held_up: held_up.clone(),
-            agenda: Mutex::default(),
+            blocked: blocked.clone(),
+            agenda: Lock::default(),
             sooner: Notify::new(),
         });
         runner.spawn_service(Arc::clone(&shared).work(stop));
-        Renewer { shared, events, closing }
+        Renewer { shared, events: events.clone(), closing: closing.clone() }
     }
 
     /// Makes a holding of a grant, and keeps it renewed.
     ///
     /// Returns `None` if the grant's validity has already ended, or the manager shuts down: then it is not a grant.
-    pub(crate) fn hold(&self, grant: Grant) -> Option<(Number, Arc<Holding>)> {
+    pub(crate) fn hold(&self, grant: Grant) -> Option<(AgendaKey, Arc<Holding>)> {
         let holding =
             Arc::new(Holding::new(grant, self.events.clone(), self.shared.runner.clock().clone()));
         if !holding.is_valid() {
@@ -103,50 +94,50 @@ impl Renewer {
         Some((number, holding))
     }
 
-    fn insert(&self, holding: Arc<Holding>) -> Number {
+    fn insert(&self, holding: Arc<Holding>) -> AgendaKey {
         let at = holding.wake_at();
-        let mut agenda = self.shared.agenda();
-        let number = agenda.next_number;
+        let mut agenda = self.shared.agenda.lock();
+        let number = AgendaKey(agenda.next_number);
         agenda.next_number += 1;
         // A release does not move `wakes_at`, so a manager that acquires and releases does not wake the task each time.
         let is_sooner = agenda.wakes_at.is_some_and(|wakes_at| at < wakes_at);
         agenda.times.insert((at, number));
         agenda.holdings.insert(number, Scheduled { holding, at });
         drop(agenda);
-        telemetry::one_more_held();
+        telemetry::count_held(1.0);
         if is_sooner {
             self.shared.sooner.notify_one();
         }
-        Number(number)
+        number
     }
 
     /// Removes a holding. Returns false if it was already removed.
-    pub(crate) fn remove(&self, number: Number) -> bool {
-        self.shared.agenda().remove(number.0).is_some()
+    pub(crate) fn remove(&self, number: AgendaKey) -> bool {
+        self.shared.agenda.lock().remove(number).is_some()
     }
 
-    pub(crate) fn holdings(&self) -> Vec<(Number, Arc<Holding>)> {
-        let agenda = self.shared.agenda();
+    pub(crate) fn holdings(&self) -> Vec<(AgendaKey, Arc<Holding>)> {
+        let agenda = self.shared.agenda.lock();
         let each =
-            |(&number, place): (&u64, &Scheduled)| (Number(number), Arc::clone(&place.holding));
+            |(&number, place): (&AgendaKey, &Scheduled)| (number, Arc::clone(&place.holding));
         agenda.holdings.iter().map(each).collect()
     }
 
     /// Makes the task call the rules again after an event on this holding.
-    pub(crate) fn look_again(&self, number: Number) {
-        self.shared.schedule(number.0, Instant::START);
+    pub(crate) fn look_again(&self, number: AgendaKey) {
+        self.shared.schedule(number, Instant::START);
     }
 }
 
 impl Agenda {
-    fn remove(&mut self, number: u64) -> Option<Arc<Holding>> {
+    fn remove(&mut self, number: AgendaKey) -> Option<Arc<Holding>> {
         let place = self.holdings.remove(&number)?;
         self.times.remove(&(place.at, number));
-        telemetry::one_less_held();
+        telemetry::count_held(-1.0);
         Some(place.holding)
     }
 
-    fn schedule(&mut self, number: u64, at: Instant) {
+    fn schedule(&mut self, number: AgendaKey, at: Instant) {
         let Some(place) = self.holdings.get_mut(&number) else {
             return;
         };
@@ -162,15 +153,14 @@ impl Agenda {
             return due;
         };
         // A nearly due holding goes out only together with one that is due. Otherwise each pass over the agenda would
-        // send for the few that have come near since the last pass, each answer would cause another pass, and batches
-        // would never form.
+        // send for the few that have come near since the last one, and batches would never form.
         if now < first {
             return due;
         }
         let slack = self.holdings.get(&number).map(|place| place.holding.timing.renew_slack);
         let until = now.after(slack.unwrap_or_default());
-        let ready: Vec<u64> =
-            self.times.range(..=(until, u64::MAX)).map(|&(_, number)| number).collect();
+        let ready = self.times.range(..=(until, AgendaKey(u64::MAX)));
+        let ready: Vec<AgendaKey> = ready.map(|&(_, number)| number).collect();
         for number in ready {
             let Some(place) = self.holdings.get(&number) else {
                 continue;
@@ -183,22 +173,16 @@ impl Agenda {
                     self.schedule(number, holding.wake_at());
                     due.push(Due { member: (number, holding), alone });
                 }
-                HoldAction::Lost(_) | HoldAction::Nothing => {
-                    self.remove(number);
-                }
+                HoldAction::Lost(_) | HoldAction::Nothing => drop(self.remove(number)),
             }
         }
         due
     }
 }
 
-impl Shared {
-    fn agenda(&self) -> MutexGuard<'_, Agenda> {
-        self.agenda.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn schedule(&self, number: u64, at: Instant) {
-        self.agenda().schedule(number, at);
+impl Inner {
+    fn schedule(&self, number: AgendaKey, at: Instant) {
+        self.agenda.lock().schedule(number, at);
         self.sooner.notify_one();
     }
 
@@ -206,8 +190,7 @@ impl Shared {
         loop {
             let (due, wake_at) = self.collect(self.runner.clock().now());
             for batch in batches(due, self.runner.clock().now()) {
-                let shared = Arc::clone(&self);
-                self.runner.spawn(shared.renew(batch));
+                self.runner.spawn(Arc::clone(&self).renew(batch));
             }
             tokio::select! {
                 biased;
@@ -220,7 +203,7 @@ impl Shared {
 
     /// Takes what is due from the agenda. Returns also when the task has to look again.
     fn collect(&self, now: Instant) -> (Vec<Due>, Instant) {
-        let mut agenda = self.agenda();
+        let mut agenda = self.agenda.lock();
         let due = agenda.collect(now);
         let wake_at = agenda.times.first().map_or(Instant::FAR_FUTURE, |&(at, _)| at);
         agenda.wakes_at = Some(wake_at);
@@ -232,24 +215,23 @@ impl Shared {
         match self.send(&batch).await {
             Ok(reply) if reply.matched == batch.documents() => {
                 let sent = reply.sent;
-                if batch.is_held_up {
-                    self.tell_document(&batch, HoldEvent::DocumentWritten { sent });
-                    batch.names().for_each(|name| self.held_up.note(name, false));
+                if batch.is_blocked {
+                    self.tell_document(&batch, HoldEvent::DocumentWritten(sent));
+                    batch.names().for_each(|name| self.blocked.note(name, false));
                 }
                 self.note(batch.members.iter().map(|member| renewed(member, sent)).collect());
             }
             Ok(reply) => self.sort_out(&batch, reply).await,
-            Err(failure) if failure.is_held_up() => match batch.pieces() {
+            Err(failure) if failure.is_blocked() => match batch.pieces() {
                 Ok(pieces) => {
                     for piece in pieces {
-                        let shared = Arc::clone(&self);
-                        self.runner.spawn(shared.renew_piece(piece));
+                        self.runner.spawn(Arc::clone(&self).renew_boxed(piece));
                     }
                 }
                 Err(batch) => {
-                    // A transaction holds up this document. From now on the other leases are renewed without it.
+                    // A transaction blocks this document. From now on the other leases are renewed without it.
                     self.tell_document(&batch, HoldEvent::Guarded);
-                    batch.names().for_each(|name| self.held_up.found(name));
+                    batch.names().for_each(|name| self.blocked.found(name));
                     self.all_failed(&batch, &Error::from(failure).to_string());
                 }
             },
@@ -262,7 +244,7 @@ impl Shared {
         let name = batch.names().next();
         let is_in_it = |holding: &&Arc<Holding>| Some(holding.key.name()) == name;
         let all: Vec<Arc<Holding>> = {
-            let agenda = self.agenda();
+            let agenda = self.agenda.lock();
             agenda.holdings.values().map(|place| &place.holding).filter(is_in_it).cloned().collect()
         };
         for holding in all {
@@ -271,31 +253,23 @@ impl Shared {
         }
     }
 
-    async fn send(&self, batch: &Batch) -> AttemptResult<Renewed> {
+    async fn send(&self, batch: &Batch) -> AttemptResult<Matched> {
         let policy = batch.policy(self.runner.clock().now());
         let grants = batch.members.iter().map(|(_, holding)| holding.renewal_target()).collect();
+        let (runner, is_blocked) = (&self.runner, batch.is_blocked);
         match batch.is_shared {
-            false => {
-                let command = RenewMany { grants };
-                retry::run_batch(&self.runner, command, policy, batch.is_held_up).await
-            }
-            true => {
-                let command = RenewHolders { grants };
-                retry::run_batch(&self.runner, command, policy, batch.is_held_up).await
-            }
+            false => retry::run_batch(runner, RenewMany { grants }, policy, is_blocked).await,
+            true => retry::run_batch(runner, RenewHolders { grants }, policy, is_blocked).await,
         }
     }
 
-    /// [`Shared::renew`] for one piece. Separate and boxed, because a future cannot contain itself.
-    fn renew_piece(
-        self: Arc<Self>,
-        piece: Batch,
-    ) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
-        Box::pin(self.renew(piece))
+    /// [`Inner::renew`], boxed, because a future cannot contain itself.
+    fn renew_boxed(self: Arc<Self>, batch: Batch) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(self.renew(batch))
     }
 
     /// Finds out which leases of a batch did not match, and who holds them.
-    async fn sort_out(self: &Arc<Self>, batch: &Batch, renewed_by: Renewed) {
+    async fn sort_out(self: &Arc<Self>, batch: &Batch, renewed_by: Matched) {
         let policy = batch.policy(self.runner.clock().now());
         let outcomes = match batch.is_shared {
             false => {
@@ -308,13 +282,13 @@ impl Shared {
                 let look = FindHolders { grants: batch.keys() };
                 let seen = retry::run(&self.runner, look, policy).await;
                 seen.map(|seen| {
-                    let told = after_look_at_holders(batch, &seen.reply, renewed_by.sent);
-                    if !told.again.is_empty() {
+                    let (outcomes, again) =
+                        after_look_at_holders(batch, &seen.reply, renewed_by.sent);
+                    if !again.is_empty() {
                         // With fewer leases each time, so this comes to an end.
-                        let again = Arc::clone(self).renew_piece(batch.of(told.again));
-                        self.runner.spawn(again);
+                        self.runner.spawn(Arc::clone(self).renew_boxed(batch.of(again)));
                     }
-                    told.outcomes
+                    outcomes
                 })
             }
         };
@@ -330,13 +304,13 @@ impl Shared {
     }
 
     /// Puts the results of the rules on the agenda. All in one step, so that the task wakes once.
-    fn note(&self, outcomes: Vec<(u64, HoldAction)>) {
-        let mut agenda = self.agenda();
+    fn note(&self, outcomes: Vec<(AgendaKey, HoldAction)>) {
+        let mut agenda = self.agenda.lock();
         for (number, next) in outcomes {
             match next {
                 HoldAction::WakeAt(at) => agenda.schedule(number, at),
                 HoldAction::Renew { .. } | HoldAction::Lost(_) | HoldAction::Nothing => {
-                    agenda.remove(number);
+                    drop(agenda.remove(number));
                 }
             }
         }

@@ -1,19 +1,16 @@
 //! Finds out why a command that names a grant matched nothing.
 
+use mongo_lease_core::commands::{
+    FindHolders, FindLeases, GrantKey, LeaseSnapshot, SeenHolder, SharedSnapshot,
+};
 use mongo_lease_core::format;
-use mongo_lease_core::rules::ids::GrantId;
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::tombstone::is_tombstone;
+use mongo_lease_core::info::LeaseState;
+use mongo_lease_core::rules::{GrantId, Lane, is_tombstone};
 
 use crate::error::LostReason;
 use crate::failure::Failure;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
-use mongo_lease_core::commands::find::FindLeases;
-use mongo_lease_core::commands::find_holders::{FindHolders, SeenHolder, SharedSnapshot};
-use mongo_lease_core::commands::renew::GrantKey;
-use mongo_lease_core::commands::snapshot::LeaseSnapshot;
-use mongo_lease_core::info::LeaseState;
 
 /// Why a command that names a grant matched nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,38 +23,29 @@ pub(crate) enum Unmatched {
     Present,
 }
 
-/// Reads the lease, and returns why a command that names this grant of an exclusive lease matched nothing.
+/// Reads the lease, and returns why a command that names this grant matched nothing. Others may hold the lease too if
+/// it `is_shared`.
 pub(crate) async fn why_unmatched(
     runner: &Runner,
     key: &GrantKey,
+    is_shared: bool,
     policy: RetryPolicy,
 ) -> Result<Unmatched, Failure> {
-    let names = vec![key.name().to_owned()];
-    let command = FindLeases { names, lane: Lane::Critical, after: None };
-    let found = retry::run(runner, command, policy).await?.reply.into_iter().next();
-    Ok(unmatched(loss_of(key, found.as_ref()), found.as_ref()))
-}
-
-/// The same for a grant of a lease that others may hold too.
-pub(crate) async fn why_share_unmatched(
-    runner: &Runner,
-    key: &GrantKey,
-    policy: RetryPolicy,
-) -> Result<Unmatched, Failure> {
-    let command = FindHolders { grants: vec![key.clone()] };
-    let found = retry::run(runner, command, policy).await?.reply.into_iter().next();
-    let loss = share_of(key, found.as_ref()).err();
-    Ok(unmatched(loss, found.as_ref().map(|found| &found.lease)))
-}
-
-fn unmatched(loss: Option<LostReason>, found: Option<&LeaseSnapshot>) -> Unmatched {
-    if let Some(reason) = loss {
-        return Unmatched::Lost(reason);
-    }
-    match found.map(|lease| &lease.info.state) {
-        Some(LeaseState::Damaged { found }) => Unmatched::Damaged(found.clone()),
-        _ => Unmatched::Present,
-    }
+    let (loss, found) = if is_shared {
+        let command = FindHolders { grants: vec![key.clone()] };
+        let found = retry::run(runner, command, policy).await?.reply.into_iter().next();
+        (share_of(key, found.as_ref()).err(), found.map(|found| found.lease))
+    } else {
+        let names = vec![key.name().to_owned()];
+        let command = FindLeases { names, lane: Lane::Critical, after: None };
+        let found = retry::run(runner, command, policy).await?.reply.into_iter().next();
+        (loss_of(key, found.as_ref()), found)
+    };
+    Ok(match (loss, found.map(|lease| lease.info.state)) {
+        (Some(reason), _) => Unmatched::Lost(reason),
+        (None, Some(LeaseState::Damaged { found })) => Unmatched::Damaged(found),
+        (None, _) => Unmatched::Present,
+    })
 }
 
 /// Why a grant does not exist any more; `None` if it exists.
@@ -73,7 +61,7 @@ pub(super) fn loss_of(key: &GrantKey, found: Option<&LeaseSnapshot>) -> Option<L
         return Some(LostReason::TakenOver { by: seen.info.owner.clone() });
     }
     match &seen.grant_id {
-        Some(grant_id) if grant_id == key.grant_id() => None,
+        Some(grant_id) if grant_id.as_str() == key.grant_id() => None,
         // A key with the id of no grant was made up, and nobody has resumed the lease with it.
         Some(grant_id)
             if grant_id.is_resumed() && GrantId::from(key.grant_id()).may_be_of(key.value()) =>

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::rules::backoff::RETRY;
-use mongo_lease_core::rules::outcome::Then;
+use mongo_lease_core::commands::{CountDuplicates, CreateIndex, FoundCollection, LookAtCollection};
+use mongo_lease_core::rules::{Advice, RETRY};
 
 use super::problem::{IndexProblem, problems, text};
 use super::{explain, list, no_collection, not_migrated};
@@ -12,9 +12,6 @@ use crate::error::{Error, Result};
 use crate::failure::Failure;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{Backend, Runner};
-use mongo_lease_core::commands::indexes::{
-    CountDuplicates, CreateIndex, FoundCollection, LookAtCollection,
-};
 
 /// The time limit of one read of the indexes.
 const LOOK_DEADLINE: Duration = Duration::from_secs(30);
@@ -117,6 +114,6 @@ fn may_look_again(failure: &Failure) -> bool {
         // NamespaceNotFound, IndexNotFound, NamespaceExists, IndexAlreadyExists, IndexOptionsConflict,
         // IndexKeySpecsConflict, ConflictingOperationInProgress, IndexBuildAborted.
         Some(26 | 27 | 48 | 68 | 85 | 86 | 117 | 276) => true,
-        Some(_) | None => failure.outcome.then == Then::Retry,
+        Some(_) | None => failure.outcome.advice == Advice::Retry,
     }
 }

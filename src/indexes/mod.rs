@@ -23,7 +23,7 @@ mod tests;
 
 use std::time::Duration;
 
-use mongo_lease_core::commands::indexes::{FindOtherFormat, FoundIndex, ListIndexes, read_index};
+use mongo_lease_core::commands::{FindOtherFormat, FoundIndex, ListIndexes, read_index};
 use mongodb::bson::Document;
 use mongodb::error::{Error as DriverError, ErrorKind};
 
@@ -64,28 +64,22 @@ pub fn problems(listed: &[Document]) -> Vec<IndexProblem> {
 
 /// Fails unless both indexes exist and match their specifications.
 pub(crate) async fn verify(runner: &Runner, policy: RetryPolicy) -> Result<()> {
-    let indexes = match list(runner, policy).await {
-        Ok(indexes) => indexes,
-        Err(failure) => {
-            let Some(problem) = no_collection(&failure, runner.collection()) else {
-                return Err(explain(failure, "listIndexes", runner));
-            };
-            return Err(not_migrated(runner, problem));
-        }
+    let problem = match list(runner, policy).await {
+        Ok(indexes) => problem::text(&problem::problems(&indexes)),
+        Err(failure) => match no_collection(&failure, runner.collection()) {
+            None => return Err(explain(failure, "listIndexes", runner)),
+            problem => problem,
+        },
     };
-    match problem::text(&problem::problems(&indexes)) {
-        None => Ok(()),
-        Some(problem) => Err(not_migrated(runner, problem)),
-    }
+    problem.map_or(Ok(()), |problem| Err(not_migrated(runner, problem)))
 }
 
 /// The time limit of the search for documents of another format, which reads the whole collection if there are none.
 const FORMAT_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Fails if the collection has documents of another format.
-///
-/// It goes on where the search is not answered in time, because the documents of a large collection are not read for
-/// each process that starts. The migration searches for as long as it takes.
+/// Fails if the collection has documents of another format. It goes on where the search is not answered in time,
+/// because the documents of a large collection are not read for each process that starts. The migration searches for
+/// as long as it takes.
 pub(crate) async fn check_format(runner: &Runner, policy: RetryPolicy) -> Result<()> {
     let deadline = policy.deadline.min(runner.clock().now().after(FORMAT_DEADLINE));
     let found = retry::run_once(runner, FindOtherFormat, deadline).await;
@@ -102,18 +96,14 @@ pub(crate) async fn check_format(runner: &Runner, policy: RetryPolicy) -> Result
 /// Lists the indexes, and marks those still being built if the server tells.
 async fn list(runner: &Runner, policy: RetryPolicy) -> Result<Vec<FoundIndex>, Failure> {
     let command = ListIndexes { tells_builds: true };
-    let refused = match retry::run(runner, command, policy).await {
-        Ok(answer) => return Ok(answer.reply),
-        Err(failure) => failure,
-    };
-    match refused.server_code() {
-        // The strict Stable API does not know this option, nor do servers that are not MongoDB.
-        Some(code) if !LIST_CODES.contains(&code) => {
-            let command = ListIndexes { tells_builds: false };
-            Ok(retry::run(runner, command, policy).await?.reply)
-        }
-        Some(_) | None => Err(refused),
+    let mut answer = retry::run(runner, command, policy).await;
+    // The strict Stable API does not know this option, nor do servers that are not MongoDB.
+    if let Err(refused) = &answer
+        && refused.server_code().is_some_and(|code| !LIST_CODES.contains(&code))
+    {
+        answer = retry::run(runner, ListIndexes { tells_builds: false }, policy).await;
     }
+    Ok(answer?.reply)
 }
 
 /// Whether the server denied access. Atlas uses a code of its own for this.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use mongo_lease_core::commands::indexes::FoundIndex;
+use mongo_lease_core::commands::FoundIndex;
 use mongo_lease_core::schema::{IndexSpec, SPECS};
 use mongodb::bson::{Bson, Document};
 
@@ -53,12 +53,8 @@ pub enum IndexProblemKind {
 impl IndexProblem {
     /// Whether an existing index is in the way. The server cannot change it into the specified one.
     fn is_in_the_way(&self) -> bool {
-        matches!(
-            self.kind,
-            IndexProblemKind::LookAlike { .. }
-                | IndexProblemKind::SecondIndex { .. }
-                | IndexProblemKind::NameTaken
-        )
+        use IndexProblemKind::{LookAlike, NameTaken, SecondIndex};
+        matches!(self.kind, LookAlike { .. } | SecondIndex { .. } | NameTaken)
     }
 
     /// Whether the index is missing, or not ready yet. Any other problem is one of an existing index.

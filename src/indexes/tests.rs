@@ -1,6 +1,6 @@
 //! Problems of indexes, including indexes that new servers cannot create.
 
-use mongo_lease_core::commands::indexes::FoundIndex;
+use mongo_lease_core::commands::FoundIndex;
 use mongodb::bson::{Bson, Document, doc};
 
 use super::problem::{IndexProblem, IndexProblemKind, problems, text};

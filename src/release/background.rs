@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use mongo_lease_core::commands::release::ReleaseTarget;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::commands::ReleaseTarget;
+use mongo_lease_core::rules::Instant;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -20,13 +20,15 @@ use crate::telemetry;
 
 /// The maximum number of leases in one background release.
 const BATCH_MAX: usize = 1_000;
-/// How often a shutdown checks whether all remaining leases are held up.
+/// How often a shutdown checks whether all remaining leases are blocked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The time limit of one attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
+const HELD_UP: &str =
+    "an open transaction blocks writes to its document, and the manager is being shut down";
 
 /// A lease or grant to be released.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct GiveBack {
     pub(crate) target: ReleaseTarget,
     /// When the lease will have expired by itself: then nothing remains to be done.
@@ -40,14 +42,16 @@ pub(crate) struct GiveBack {
 }
 
 /// The handle to the background task. It works anywhere, also outside a runtime, and never blocks.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct BackgroundReleaser {
     sender: mpsc::UnboundedSender<GiveBack>,
     stop: CancellationToken,
     give_up: CancellationToken,
-    clock: Clock,
+    /// The clock of the manager.
+    pub(super) clock: Clock,
 }
 
+#[derive(Clone)]
 struct Work {
     runner: Runner,
     releaser: Releaser,
@@ -69,14 +73,9 @@ impl BackgroundReleaser {
         self.stop.cancel();
     }
 
-    /// Leaves the leases that a transaction holds up to expire.
-    pub(crate) fn give_up_held_up(&self) {
+    /// Leaves the leases that a transaction blocks to expire.
+    pub(crate) fn give_up_blocked(&self) {
         self.give_up.cancel();
-    }
-
-    /// The clock of the manager.
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.clock
     }
 
     /// Queues a lease or grant for release.
@@ -104,102 +103,78 @@ impl Work {
             let (later, now): (Vec<_>, Vec<_>) =
                 batch.drain(..).partition(|what| what.hold_at_least.is_some());
             if !now.is_empty() {
-                self.runner.spawn(give_back(
-                    self.runner.clock().clone(),
-                    self.releaser.clone(),
-                    now,
-                    self.give_up.clone(),
-                ));
+                self.runner.spawn(self.clone().give_back(now));
             }
             for what in later {
-                self.runner.spawn(release_later(
-                    self.runner.clock().clone(),
-                    self.releaser.clone(),
-                    what,
-                    self.give_up.clone(),
-                ));
+                self.runner.spawn(self.clone().release_later(what));
             }
         }
     }
-}
 
-async fn give_back(
-    clock: Clock,
-    releaser: Releaser,
-    mut batch: Vec<GiveBack>,
-    give_up: CancellationToken,
-) {
-    let mut pending: Vec<_> = batch.iter_mut().map(|what| what.pending.take()).collect();
-    let mut left: Vec<Option<String>> =
-        batch.iter().map(|what| Some(what.target.name.clone())).collect();
-    let endings = batch.into_iter().map(|what| {
-        let policy = policy(clock.now(), what.until);
-        let GiveBack { target, hint, .. } = what;
-        (Ending { target, hint, was_valid: false }, policy)
-    });
-    let mut ended = releaser.end_all(endings.collect());
-    let mut failed: (usize, Option<Failure>) = (0, None);
-    loop {
-        let is_over = || left.iter().flatten().all(|name| releaser.is_held_up(name));
-        let next = tokio::select! {
-            biased;
-            next = ended.next() => next,
-            () = held_up_for(&clock, &give_up, is_over) => {
-                failed.0 += left.iter().flatten().count();
+    async fn give_back(self, mut batch: Vec<GiveBack>) {
+        let clock = self.runner.clock();
+        let mut left: Vec<_> = batch
+            .iter_mut()
+            .map(|what| Some((what.target.name.clone(), what.pending.take())))
+            .collect();
+        let endings = batch.into_iter().map(|what| {
+            let policy = policy(clock.now(), what.until);
+            let GiveBack { target, hint, .. } = what;
+            (Ending { target, hint, was_valid: false }, policy)
+        });
+        let mut ended = self.releaser.end_all(endings.collect());
+        let mut failed: (usize, Option<Failure>) = (0, None);
+        loop {
+            let is_over = || left.iter().flatten().all(|(name, _)| self.releaser.is_blocked(name));
+            let next = tokio::select! {
+                biased;
+                next = ended.next() => next,
+                () = self.blocked_for(is_over) => {
+                    failed.0 += left.iter().flatten().count();
+                    break;
+                }
+            };
+            let Some((place, result)) = next else {
                 break;
+            };
+            left[place] = None;
+            if let Err(failure) = result {
+                failed = (failed.0 + 1, Some(failure));
             }
-        };
-        let Some((place, result)) = next else {
-            break;
-        };
-        left[place] = None;
-        pending[place] = None;
-        if let Err(failure) = result {
-            failed = (failed.0 + 1, Some(failure));
+        }
+        if failed.0 > 0 {
+            let reason = failed.1.map(|failure| Error::from(failure).to_string());
+            telemetry::not_given_back(failed.0, reason.as_deref().unwrap_or(HELD_UP));
         }
     }
-    if failed.0 > 0 {
-        let reason = failed.1.map_or_else(held_up, |failure| Error::from(failure).to_string());
-        telemetry::not_given_back(failed.0, &reason);
-    }
-}
 
-async fn release_later(
-    clock: Clock,
-    releaser: Releaser,
-    what: GiveBack,
-    give_up: CancellationToken,
-) {
-    let name = what.target.name.clone();
-    let hold_at_least = what.hold_at_least.unwrap_or_default();
-    let later = releaser.end_later(what.target, hold_at_least, policy(clock.now(), what.until));
-    let result = tokio::select! {
-        biased;
-        result = later => result.map_err(|failure| Error::from(failure).to_string()),
-        () = held_up_for(&clock, &give_up, || releaser.is_held_up(&name)) => Err(held_up()),
-    };
-    if let Err(reason) = result {
-        telemetry::not_given_back(1, &reason);
+    async fn release_later(self, what: GiveBack) {
+        let name = what.target.name.clone();
+        let hold_at_least = what.hold_at_least.unwrap_or_default();
+        let policy = policy(self.runner.clock().now(), what.until);
+        let later = self.releaser.end_later(what.target, hold_at_least, policy);
+        let result = tokio::select! {
+            biased;
+            result = later => result.map_err(|failure| Error::from(failure).to_string()),
+            () = self.blocked_for(|| self.releaser.is_blocked(&name)) => Err(HELD_UP.to_owned()),
+        };
+        if let Err(reason) = result {
+            telemetry::not_given_back(1, &reason);
+        }
     }
-}
 
-/// Returns after `give_up` is cancelled and once only held-up leases remain.
-async fn held_up_for(clock: &Clock, give_up: &CancellationToken, is_over: impl Fn() -> bool) {
-    give_up.cancelled().await;
-    // No notification exists for a held-up document: each attempt finds it out again.
-    while !is_over() {
-        clock.sleep(LOOK_EVERY).await;
+    /// Returns after `give_up` is cancelled and once only blocked leases remain.
+    async fn blocked_for(&self, is_over: impl Fn() -> bool) {
+        self.give_up.cancelled().await;
+        // No notification exists for a blocked document: each attempt finds it out again.
+        while !is_over() {
+            self.runner.clock().sleep(LOOK_EVERY).await;
+        }
     }
-}
-
-fn held_up() -> String {
-    "an open transaction blocks writes to its document, and the manager is being shut \
-     down"
-        .to_owned()
 }
 
 fn policy(now: Instant, until: Instant) -> RetryPolicy {
     // A lease that has expired by our clock still gets one attempt: the server's clock may differ.
     let deadline = until.max(now.after(ATTEMPT_TIMEOUT));
-    RetryPolicy { attempt: ATTEMPT_TIMEOUT, deadline }
+    RetryPolicy { attempt_timeout: ATTEMPT_TIMEOUT, deadline }
 }

@@ -1,20 +1,18 @@
 //! The cleanup state of one acquire call: shared by its attempts, queue entry and lease.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use mongo_lease_core::rules::attempts::{Accepted, Attempts, CleanupAction, Effect};
-use mongo_lease_core::rules::ids::GrantId;
+use mongo_lease_core::commands::{AcquireRequest, Form, GrantMatch, ReleaseTarget};
+use mongo_lease_core::rules::{Accepted, Attempts, CleanupAction, Effect, GrantId};
 use tokio_util::sync::CancellationToken;
 
+use crate::lock::Lock;
 use crate::release::ReleaseHint;
 use crate::release::background::{BackgroundReleaser, GiveBack};
-use mongo_lease_core::commands::acquire::AcquireRequest;
-use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
 
 /// One acquire call, as its attempts and its lease share it.
-#[derive(Debug)]
 pub(crate) struct CallState {
-    attempts: Mutex<Attempts>,
+    attempts: Lock<Attempts>,
     pub(crate) request: Arc<AcquireRequest>,
     /// The grant that the caller accepted.
     taken: OnceLock<GrantId>,
@@ -29,7 +27,7 @@ impl CallState {
         background: BackgroundReleaser,
         closing: CancellationToken,
     ) -> Arc<CallState> {
-        let attempts = Mutex::new(Attempts::default());
+        let attempts = Lock::new(Attempts::default());
         let taken = OnceLock::new();
         Arc::new(CallState { attempts, request, taken, background, closing })
     }
@@ -46,12 +44,11 @@ impl CallState {
 
     /// Registers the answer to an attempt.
     pub(crate) fn answered(&self, effect: Effect) {
-        let next = self.with(|attempts| match attempts.answered(effect) {
+        let next = self.with(|attempts| {
+            let next = attempts.answered(effect);
             // The caller may be polled only after the background releaser has ended, so the grant is given back here.
-            CleanupAction::Nothing if self.closing.is_cancelled() => attempts.abandon(),
-            next @ (CleanupAction::Nothing
-            | CleanupAction::GiveBack
-            | CleanupAction::LeaveQueue) => next,
+            let is_over = next == CleanupAction::Nothing && self.closing.is_cancelled();
+            if is_over { attempts.abandon() } else { next }
         });
         self.carry_out(next);
     }
@@ -77,24 +74,21 @@ impl CallState {
 
     /// Another call has taken over the queue entry.
     pub(crate) fn succeeded(&self) {
-        let next = self.with(Attempts::succeeded);
-        self.carry_out(next);
+        self.carry_out(self.with(Attempts::succeeded));
     }
 
     /// The caller has gone.
     pub(crate) fn abandon(&self) {
-        let next = self.with(Attempts::abandon);
-        self.carry_out(next);
+        self.carry_out(self.with(Attempts::abandon));
     }
 
     /// The lease has ended, and so has every grant up to now.
     pub(crate) fn settle(&self) {
-        let next = self.with(Attempts::settle);
-        self.carry_out(next);
+        self.carry_out(self.with(Attempts::settle));
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Attempts) -> T) -> T {
-        change(&mut self.attempts.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.attempts.lock())
     }
 
     fn carry_out(&self, next: CleanupAction) {
@@ -109,21 +103,14 @@ impl CallState {
             (CleanupAction::GiveBack, None) => ReleaseHint::BesideOthers,
         };
         let request = &self.request;
-        let grant = GrantMatch::Call {
-            call_id: request.call_id.clone(),
-            except: self.taken.get().cloned(),
-        };
+        let (call_id, except) = (request.call_id.clone(), self.taken.get().cloned());
+        let grant = GrantMatch::Call { call_id, except };
         let (name, value) = (request.name.clone(), request.value.clone());
         let target = ReleaseTarget { name, value, grant, form: Form::of(request.permits) };
         // An unrenewed grant lasts no longer than this, and a queue entry expires earlier.
-        let now = self.background.clock().now();
+        let now = self.background.clock.now();
         let until = now.after(request.timing.ttl).after(request.timing.max_clock_skew);
-        self.background.give_back(GiveBack {
-            target,
-            until,
-            hold_at_least: None,
-            hint,
-            pending: None,
-        });
+        let (hold_at_least, pending) = (None, None);
+        self.background.give_back(GiveBack { target, until, hold_at_least, hint, pending });
     }
 }

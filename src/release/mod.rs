@@ -1,37 +1,38 @@
 //! Ends leases: for holders, the background releaser and operators.
 //!
 //! The document of a holder that is alone is deleted, or becomes a tombstone. Beside other holders, or with a queue, a
-//! release ends its own grant and admits the waiters that fit then. If all waiters have died, the lease ends, and the
-//! server removes the document. Each command checks its own conditions, so the order of the commands affects speed
-//! only: the last command matches every remaining state.
+//! release ends its own grant and admits the waiters that fit then. Each command checks its own conditions, so the
+//! order of the commands affects speed only: the last command matches every remaining state.
 //!
 //! The first attempts of many releases share a command. Attempts that must be repeated share commands only with other
 //! repeated ones: after a lost reply it is unknown which leases of the command had already ended.
 
 pub(crate) mod background;
 pub(crate) mod call_state;
-mod damaged;
-mod hint;
 pub(crate) mod pending;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
+use mongo_lease_core::commands::{EndLater, FindLeases, Form, ReleaseTarget};
+use mongo_lease_core::info::{LeaseInfo, LeaseState};
+use mongo_lease_core::rules::{Lane, Permits};
 use mongo_lease_core::spec::EndScope;
 
 use crate::batch::Batcher;
-use crate::batch::alone::Alone;
-use crate::batch::releases::{EndItem, EndReply, Freeing, How, ReleaseBatch};
+use crate::batch::releases::{EndItem, EndReply, ReleaseBatch, ReleaseStep, Tombstones};
+use crate::batch::single::SingleSender;
 use crate::clock;
-use crate::failure::Failure;
+use crate::error::{Error, Result};
 use crate::hints::NameHint;
-use crate::retry::{self, Answer, RetryPolicy};
-use crate::runner::{Earlier, Pace, Pending, Runner};
-pub(crate) use hint::ReleaseHint;
-use hint::ReleaseStep;
-use mongo_lease_core::commands::release::{EndLater, Form, ReleaseTarget};
+use crate::retry::{self, RetryPolicy};
+use crate::runner::{AttemptResult, Pace, Pending, PriorEffect, Runner};
+
+/// The most leases of one query.
+const NAMES_MAX: usize = 1_000;
 
 /// A lease to be ended.
 #[derive(Clone, Debug)]
@@ -42,6 +43,45 @@ pub(crate) struct Ending {
     pub(crate) was_valid: bool,
 }
 
+/// The state in which a release is likely to find its grant. A wrong guess costs a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReleaseHint {
+    /// The only holder, with an empty queue.
+    Alone,
+    /// A holder beside others, or with waiters.
+    BesideOthers,
+    /// Nobody knows whether it holds or waits. The release also takes the entry out of the queue.
+    MaybeQueued {
+        /// Whether it is more likely to hold, alone.
+        is_alone: bool,
+    },
+}
+
+impl ReleaseHint {
+    /// For a grant that a reply has shown, with these permits.
+    pub(crate) fn of_grant(permits: Permits, info: &LeaseInfo) -> ReleaseHint {
+        let is_only_holder = permits.is_exclusive() || info.in_use == Some(permits.count());
+        match is_only_holder && info.waiting == 0 {
+            true => ReleaseHint::Alone,
+            false => ReleaseHint::BesideOthers,
+        }
+    }
+
+    /// The commands of the release, in the order in which they are sent.
+    fn steps(self) -> &'static [ReleaseStep] {
+        const FREE: ReleaseStep = ReleaseStep::Free;
+        const BESIDE_OTHERS: ReleaseStep = ReleaseStep::End(EndScope::BesideOthers);
+        const ANYWHERE: ReleaseStep = ReleaseStep::End(EndScope::Anywhere);
+        const HELD_OR_QUEUED: ReleaseStep = ReleaseStep::End(EndScope::HeldOrQueued);
+        match self {
+            ReleaseHint::Alone => &[FREE, ANYWHERE],
+            ReleaseHint::BesideOthers => &[BESIDE_OTHERS, FREE, ANYWHERE],
+            ReleaseHint::MaybeQueued { is_alone: true } => &[FREE, HELD_OR_QUEUED],
+            ReleaseHint::MaybeQueued { is_alone: false } => &[HELD_OR_QUEUED],
+        }
+    }
+}
+
 /// The outcome of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -50,23 +90,21 @@ pub enum Released {
     Released,
     /// The lease was not held under this name and value. Nothing changed.
     NotHeld,
-    /// The lease is not held under this name and value. This release may have ended it.
-    ///
-    /// Either an earlier attempt of the same release was not answered. Or the release shared a command with others,
-    /// another process had ended one of those leases, and the server's count does not tell which one.
+    /// The lease is not held under this name and value. This release may have ended it: an earlier attempt was not
+    /// answered, or it shared a command with releases of others, one of whose leases another process had ended.
     Unknown,
 }
 
 /// Ends leases of one collection. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Releaser {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
 }
 
-struct Shared {
+struct Inner {
     runner: Runner,
-    held_up: NameHint,
-    alone: Alone,
+    blocked: NameHint,
+    alone: SingleSender,
     free: StepBatchers,
     beside_others: StepBatchers,
     anywhere: StepBatchers,
@@ -79,44 +117,29 @@ struct StepBatchers {
     again: Batcher<ReleaseBatch>,
 }
 
-/// The releases with which the first attempt of a command shares it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SharedWith {
-    /// Other first attempts.
-    First,
-    /// None: the reply to an unshared command says what it did, and no query is needed.
-    None,
-    /// Other releases whose earlier command may have been applied. After a reply that was lost with many releases, each
-    /// would send a command.
-    Repeated,
-}
-
 impl Releaser {
-    pub(crate) fn new(runner: &Runner, tombstones: bool, held_up: &NameHint) -> Releaser {
+    pub(crate) fn new(runner: &Runner, tombstones: bool, blocked: &NameHint) -> Releaser {
         let pace = Pace::default();
-        let attempts = |how: How| {
-            let op = ReleaseBatch { how };
-            let batcher = |op| Batcher::new(runner.clone(), op, pace.clone(), held_up.clone());
+        let tombstones = Tombstones::new(tombstones);
+        let attempts = |step| {
+            let op = ReleaseBatch { step, tombstones: tombstones.clone() };
+            let batcher = |op| Batcher::new(runner.clone(), op, pace.clone(), blocked.clone());
             StepBatchers { first: batcher(op.clone()), again: batcher(op) }
         };
-        let shared = Shared {
+        let shared = Inner {
             runner: runner.clone(),
-            held_up: held_up.clone(),
-            alone: Alone::new(runner.clone(), Some(pace.clone()), held_up.clone()),
-            free: attempts(How::Free(Freeing::new(tombstones))),
-            beside_others: attempts(How::End(EndScope::BesideOthers)),
-            anywhere: attempts(How::End(EndScope::Anywhere)),
-            held_or_queued: attempts(How::End(EndScope::HeldOrQueued)),
+            blocked: blocked.clone(),
+            alone: SingleSender::new(runner.clone(), Some(pace.clone()), blocked.clone()),
+            free: attempts(ReleaseStep::Free),
+            beside_others: attempts(ReleaseStep::End(EndScope::BesideOthers)),
+            anywhere: attempts(ReleaseStep::End(EndScope::Anywhere)),
+            held_or_queued: attempts(ReleaseStep::End(EndScope::HeldOrQueued)),
         };
         Releaser { shared: Arc::new(shared) }
     }
 
     /// Ends one lease. If it is likely to have no waiters, the first command may be shared with other calls.
-    pub(crate) async fn end(
-        &self,
-        ending: Ending,
-        policy: RetryPolicy,
-    ) -> Result<Released, Failure> {
+    pub(crate) async fn end(&self, ending: Ending, policy: RetryPolicy) -> AttemptResult<Released> {
         self.shared.end(ending, policy, None).await
     }
 
@@ -125,7 +148,7 @@ impl Releaser {
     pub(crate) fn end_all(
         &self,
         endings: Vec<(Ending, RetryPolicy)>,
-    ) -> impl Stream<Item = (usize, Result<Released, Failure>)> + Send + use<> {
+    ) -> impl Stream<Item = (usize, AttemptResult<Released>)> + Send + use<> {
         let mut first: Vec<Option<Pending<EndReply>>> = endings.iter().map(|_| None).collect();
         for step in [
             ReleaseStep::Free,
@@ -160,25 +183,72 @@ impl Releaser {
         target: ReleaseTarget,
         hold_at_least: Duration,
         policy: RetryPolicy,
-    ) -> Result<Released, Failure> {
+    ) -> AttemptResult<Released> {
         let name = target.name.clone();
         let values = clock::tombstone_values()?;
         let command = EndLater { target, hold_at_least, values };
         let answer = retry::run_alone(&self.shared.alone, &name, command, policy).await?;
         Ok(match (answer.reply, answer.earlier) {
             (true, _) => Released::Released,
-            (false, Earlier::NotApplied) => Released::NotHeld,
-            (false, Earlier::CutOff | Earlier::Unanswered) => Released::Unknown,
+            (false, PriorEffect::NotApplied) => Released::NotHeld,
+            (false, PriorEffect::CutOff | PriorEffect::Unanswered) => Released::Unknown,
         })
     }
 
-    /// Whether this lease's document is likely to be held up.
-    pub(crate) fn is_held_up(&self, name: &str) -> bool {
-        self.shared.held_up.has(name)
+    /// Fails if the document of this lease, which a release has not ended, is damaged.
+    pub(crate) async fn check_sound(
+        &self,
+        target: ReleaseTarget,
+        policy: RetryPolicy,
+    ) -> Result<()> {
+        match self.damaged(&[target], policy).await.into_iter().next() {
+            Some((name, found)) => Err(Error::damaged(&name, found)),
+            None => Ok(()),
+        }
+    }
+
+    /// Those of the leases whose documents are damaged, by name, with the types of their expiries.
+    ///
+    /// A lease in shared use counts whoever its holders are: the query does not read them. Where no query is answered
+    /// in time, no lease counts: then the answer to the release is all that is known.
+    pub(crate) async fn damaged(
+        &self,
+        targets: &[ReleaseTarget],
+        policy: RetryPolicy,
+    ) -> HashMap<String, String> {
+        let mut all = HashMap::new();
+        for targets in targets.chunks(NAMES_MAX) {
+            let by_name: HashMap<&str, &ReleaseTarget> =
+                targets.iter().map(|target| (target.name.as_str(), target)).collect();
+            let names = by_name.keys().map(|&name| name.to_owned()).collect();
+            let look = FindLeases { names, lane: Lane::Critical, after: None };
+            let Ok(answer) = retry::run(&self.shared.runner, look, policy).await else {
+                continue;
+            };
+            for mut seen in answer.reply {
+                if let [only] = targets {
+                    // Another program's name may match without being a string.
+                    seen.info.name.clone_from(&only.name);
+                }
+                let target = by_name.get(seen.info.name.as_str());
+                let is_target = target.is_some_and(|it| it.is(&seen) || seen.info.shared);
+                if let LeaseState::Damaged { found } = seen.info.state
+                    && is_target
+                {
+                    all.insert(seen.info.name, found);
+                }
+            }
+        }
+        all
+    }
+
+    /// Whether this lease's document is likely to be blocked.
+    pub(crate) fn is_blocked(&self, name: &str) -> bool {
+        self.shared.blocked.has(name)
     }
 }
 
-impl Shared {
+impl Inner {
     fn attempts(&self, step: ReleaseStep) -> &StepBatchers {
         match step {
             ReleaseStep::Free => &self.free,
@@ -194,21 +264,33 @@ impl Shared {
         ending: Ending,
         policy: RetryPolicy,
         mut first: Option<Pending<EndReply>>,
-    ) -> Result<Released, Failure> {
+    ) -> AttemptResult<Released> {
         let is_one_of_many = first.is_some();
-        let mut earlier = Earlier::NotApplied;
+        let is_plain = ending.target.form == Form::Plain;
+        let mut earlier = PriorEffect::NotApplied;
         for &step in ending.hint.steps() {
-            let first = first.take();
-            let shared_with = match earlier {
-                // No query tells about one of several holders.
-                _ if ending.target.form != Form::Plain => SharedWith::None,
-                Earlier::CutOff | Earlier::Unanswered => SharedWith::Repeated,
-                Earlier::NotApplied if step == ReleaseStep::Free || is_one_of_many => {
-                    SharedWith::First
-                }
-                Earlier::NotApplied => SharedWith::None,
+            let attempts = self.attempts(step);
+            let mut next = if earlier == PriorEffect::NotApplied {
+                // The reply to a command that is not shared says what it did, and no query is needed.
+                let is_shared = step == ReleaseStep::Free || is_one_of_many;
+                (&attempts.first, is_plain && is_shared)
+            } else {
+                // After a reply that was lost with many releases, each would send a command.
+                (&attempts.again, is_plain)
             };
-            let answer = self.end_batched(step, &ending.target, policy, first, shared_with).await?;
+            let start = |time| {
+                // No query tells about one of several holders.
+                let (batcher, is_shared) =
+                    std::mem::replace(&mut next, (&attempts.again, is_plain));
+                let item = EndItem::new(ending.target.clone());
+                match first.take() {
+                    Some(started) => started,
+                    None if is_shared => batcher.start(item, time, |_| ()),
+                    None => batcher.start_alone(item, time, |_| ()),
+                }
+            };
+            let clock = self.runner.clock();
+            let answer = retry::until_answered(clock, policy, start, |_| false).await?;
             earlier = earlier.max(answer.earlier);
             match answer.reply {
                 EndReply::Ended => return Ok(Released::Released),
@@ -225,39 +307,9 @@ impl Shared {
         // The lease was valid at the time of the release, and a command of ours was answered: so either we ended it, or
         // it has expired since.
         Ok(match earlier {
-            Earlier::NotApplied => Released::NotHeld,
-            Earlier::CutOff if ending.was_valid => Released::Released,
-            Earlier::CutOff | Earlier::Unanswered => Released::Unknown,
+            PriorEffect::NotApplied => Released::NotHeld,
+            PriorEffect::CutOff if ending.was_valid => Released::Released,
+            PriorEffect::CutOff | PriorEffect::Unanswered => Released::Unknown,
         })
-    }
-
-    /// Sends one command of those that may be about many leases, until it is answered.
-    async fn end_batched(
-        &self,
-        step: ReleaseStep,
-        target: &ReleaseTarget,
-        policy: RetryPolicy,
-        mut first: Option<Pending<EndReply>>,
-        shared_with: SharedWith,
-    ) -> Result<Answer<EndReply>, Failure> {
-        let attempts = self.attempts(step);
-        let mut is_first = true;
-        retry::until_answered(self.runner.clock(), policy, |time| {
-            let item = EndItem::new(target.clone());
-            let started = first.take();
-            match (started, std::mem::take(&mut is_first)) {
-                (Some(started), _) => started,
-                (None, true) => match shared_with {
-                    SharedWith::First => attempts.first.start(item, time, |_| ()),
-                    SharedWith::None => attempts.first.start_alone(item, time, |_| ()),
-                    SharedWith::Repeated => attempts.again.start(item, time, |_| ()),
-                },
-                (None, false) if target.form == Form::Plain => {
-                    attempts.again.start(item, time, |_| ())
-                }
-                (None, false) => attempts.again.start_alone(item, time, |_| ()),
-            }
-        })
-        .await
     }
 }

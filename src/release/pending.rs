@@ -4,15 +4,16 @@
 //! an acquire of the same name. Acquires of other names do not wait.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+
+use crate::lock::Lock;
 
 /// The names whose leases are being released. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct PendingReleases {
-    names: Arc<Mutex<HashMap<Box<str>, Vec<EndSignal>>>>,
+    names: Arc<Lock<HashMap<Box<str>, Vec<EndSignal>>>>,
 }
 
 /// Cancelled when the release has ended.
@@ -29,31 +30,26 @@ impl PendingReleases {
     /// Registers a release of this name.
     pub(crate) fn begin(&self, name: &str) -> PendingRelease {
         let ended = EndSignal::default();
-        self.names().entry(name.into()).or_default().push(Arc::clone(&ended));
+        self.names.lock().entry(name.into()).or_default().push(Arc::clone(&ended));
         PendingRelease { all: self.clone(), name: name.into(), ended }
     }
 
     /// Waits for the releases of this name that are in progress now.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future changes nothing.
     pub(crate) async fn ended(&self, name: &str) {
         // Only the current ones: later releases are not this caller's.
-        let pending = self.names().get(name).cloned().unwrap_or_default();
+        let pending = self.names.lock().get(name).cloned().unwrap_or_default();
         for release in pending {
             release.cancelled().await;
         }
-    }
-
-    fn names(&self) -> MutexGuard<'_, HashMap<Box<str>, Vec<EndSignal>>> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for PendingRelease {
     fn drop(&mut self) {
-        let mut names = self.all.names();
+        let mut names = self.all.names.lock();
         if let Some(pending) = names.get_mut(&self.name) {
             pending.retain(|ended| !Arc::ptr_eq(ended, &self.ended));
             if pending.is_empty() {
@@ -62,12 +58,6 @@ impl Drop for PendingRelease {
         }
         drop(names);
         self.ended.cancel();
-    }
-}
-
-impl fmt::Debug for PendingRelease {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("PendingRelease").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -93,6 +83,6 @@ mod tests {
         assert!(releases.ended("a").now_or_never().is_none());
         drop(later);
         assert!(releases.ended("a").now_or_never().is_some());
-        assert!(releases.names().is_empty());
+        assert!(releases.names.lock().is_empty());
     }
 }

@@ -1,9 +1,8 @@
 //! Retries a command until it is answered or the caller's deadline passes.
 //!
 //! An attempt begins when its command is sent. While it waits in this process, for its batch or for a slot, no other
-//! one is started: under load, that would send more. When an attempt that was sent takes too long, another one is sent
-//! beside it, and the first goes on: driver futures are never dropped. So this is only for commands that may be applied
-//! twice. The answer includes what is known of the earlier attempts.
+//! one is started. When an attempt that was sent takes too long, another one is sent beside it, and the first goes on.
+//! So this is only for commands that may be applied twice. The answer includes what is known of the earlier attempts.
 
 #[cfg(test)]
 mod tests;
@@ -14,38 +13,30 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use mongo_lease_core::commands::Command;
-use mongo_lease_core::rules::backoff::RETRY;
-use mongo_lease_core::rules::outcome::{MAYBE_APPLIED, Then};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Advice, Instant, RETRY};
 
-use crate::batch::alone::Alone;
+use crate::batch::single::SingleSender;
 use crate::clock::{self, Clock};
-use crate::failure::{Cause, Failure};
-use crate::runner::{
-    AttemptLimits, AttemptResult, AttemptTime, Earlier, NOT_SENT, Pending, Runner,
-};
+use crate::failure::{Failure, NOT_SENT, UNANSWERED};
+use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pending, PriorEffect, Runner};
 
 /// The time limits of a command and of each of its attempts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
     /// This long after an attempt was sent, another one is sent beside it.
-    pub(crate) attempt: Duration,
+    pub(crate) attempt_timeout: Duration,
     /// The caller gets an answer at this moment at the latest.
     pub(crate) deadline: Instant,
 }
 
 impl RetryPolicy {
-    /// A limit of one attempt's time from now. Within it, a failed attempt is repeated.
-    pub(crate) fn one_attempt(now: Instant, attempt: Duration) -> RetryPolicy {
-        RetryPolicy { attempt, deadline: now.after(attempt) }
-    }
-
-    pub(crate) fn two_attempts(now: Instant, attempt: Duration) -> RetryPolicy {
-        RetryPolicy { attempt, deadline: now.after(attempt * 2) }
+    /// Within one attempt's time from now, a failed attempt is repeated.
+    pub(crate) fn one_attempt(now: Instant, attempt_timeout: Duration) -> RetryPolicy {
+        RetryPolicy { attempt_timeout, deadline: now.after(attempt_timeout) }
     }
 
     pub(crate) fn attempt_time(&self) -> AttemptTime {
-        AttemptTime { timeout: self.attempt, deadline: self.deadline }
+        AttemptTime { timeout: self.attempt_timeout, deadline: self.deadline }
     }
 }
 
@@ -53,7 +44,7 @@ impl RetryPolicy {
 #[derive(Clone, Debug)]
 pub(crate) struct Answer<T> {
     pub(crate) reply: T,
-    pub(crate) earlier: Earlier,
+    pub(crate) earlier: PriorEffect,
 }
 
 /// Runs a command until it is answered. Repeats it after failures that allow that.
@@ -72,34 +63,34 @@ pub(crate) async fn run_unless<C: Command + Clone>(
     policy: RetryPolicy,
     ends: fn(&Failure) -> bool,
 ) -> AttemptResult<Answer<C::Reply>> {
-    let attempt = |time| runner.start(command.clone(), time, |_, _| ());
-    until(runner.clock(), policy, attempt, ends).await
+    let start_attempt = |time| runner.start(command.clone(), time, |_, _| ());
+    until_answered(runner.clock(), policy, start_attempt, ends).await
 }
 
 /// Runs a command on one document until it is answered.
 pub(crate) async fn run_alone<C: Command + Clone>(
-    alone: &Alone,
+    alone: &SingleSender,
     name: &str,
     command: C,
     policy: RetryPolicy,
 ) -> AttemptResult<Answer<C::Reply>> {
-    let attempt = |time| alone.start(name, command.clone(), time, |_| true, |_| ());
-    until_answered(alone.clock(), policy, attempt).await
+    let start_attempt = |time| alone.start(name, command.clone(), time, |_| true, |_| ());
+    until_answered(alone.runner.clock(), policy, start_attempt, |_| false).await
 }
 
-/// Runs a command on many documents. A failure because one of them is held up is not retried: the caller then splits
+/// Runs a command on many documents. A failure because one of them is blocked is not retried: the caller then splits
 /// the batch.
 pub(crate) async fn run_batch<C: Command + Clone>(
     runner: &Runner,
     command: C,
     policy: RetryPolicy,
-    is_held_up: bool,
+    is_blocked: bool,
 ) -> AttemptResult<C::Reply> {
-    let attempt = |time: AttemptTime| {
-        let limits = AttemptLimits { is_held_up, ..AttemptLimits::from(time) };
+    let start_attempt = |time: AttemptTime| {
+        let limits = AttemptLimits { is_blocked, ..AttemptLimits::from(time) };
         runner.start(command.clone(), limits, |_, _| ())
     };
-    Ok(until(runner.clock(), policy, attempt, Failure::is_held_up).await?.reply)
+    Ok(until_answered(runner.clock(), policy, start_attempt, Failure::is_blocked).await?.reply)
 }
 
 /// Runs a command once, and returns its first answer of any kind. For callers that query the database before they
@@ -109,40 +100,31 @@ pub(crate) async fn run_once<C: Command>(
     command: C,
     deadline: Instant,
 ) -> AttemptResult<C::Reply> {
-    let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
     let answer = runner.start(command, AttemptTime::from(deadline), |_, _| ());
-    runner.clock().before(deadline, answer).await.unwrap_or(Err(unanswered))
+    runner.clock().before(deadline, answer).await.unwrap_or(Err(UNANSWERED))
 }
 
-/// Starts attempts until one is answered. `attempt` starts one attempt, which has the given time.
-pub(crate) fn until_answered<T>(
+/// Starts attempts until one is answered, or fails so that `ends` is true. `attempt` starts one attempt, which has the
+/// given time.
+pub(crate) async fn until_answered<T>(
     clock: &Clock,
     policy: RetryPolicy,
-    attempt: impl FnMut(AttemptTime) -> Pending<T>,
-) -> impl Future<Output = AttemptResult<Answer<T>>> {
-    until(clock, policy, attempt, |_| false)
-}
-
-/// Like [`until_answered`], but a failure for which `ends` is true is not retried.
-async fn until<T>(
-    clock: &Clock,
-    policy: RetryPolicy,
-    mut attempt: impl FnMut(AttemptTime) -> Pending<T>,
+    mut start_attempt: impl FnMut(AttemptTime) -> Pending<T>,
     ends: fn(&Failure) -> bool,
 ) -> AttemptResult<Answer<T>> {
     let mut started = StartedAttempts(Vec::new());
     // Made at the first failure, as most commands have none.
     let mut delays = None;
-    let mut earlier = Earlier::NotApplied;
+    let mut earlier = PriorEffect::NotApplied;
     let mut last = None;
     let mut next_attempt_at = Instant::START;
     loop {
         let now = clock.now();
         if now >= next_attempt_at {
-            next_attempt_at = started.newest_is_over(now, policy.attempt);
+            next_attempt_at = started.newest_is_over(now, policy.attempt_timeout);
             if now >= next_attempt_at {
-                next_attempt_at = now.after(policy.attempt);
-                started.0.push(attempt(policy.attempt_time()));
+                next_attempt_at = now.after(policy.attempt_timeout);
+                started.0.push(start_attempt(policy.attempt_time()));
             }
         }
         let wake_at = next_attempt_at.min(policy.deadline);
@@ -151,15 +133,17 @@ async fn until<T>(
         match clock.before(wake_at, heard).await {
             Some(Ok(reply)) => {
                 if started.may_be_applied() {
-                    earlier = Earlier::Unanswered;
+                    earlier = PriorEffect::Unanswered;
                 }
                 return Ok(Answer { reply, earlier });
             }
             Some(Err(failure)) => {
-                earlier = earlier.max(Earlier::of(&failure));
-                if failure.outcome.then != Then::Retry || ends(&failure) {
+                earlier = earlier.max(PriorEffect::of(&failure));
+                if failure.outcome.advice != Advice::Retry || ends(&failure) {
                     let maybe_applied = started.may_be_applied();
-                    return Err(failure.or_maybe(earlier > Earlier::NotApplied || maybe_applied));
+                    return Err(
+                        failure.or_maybe(earlier > PriorEffect::NotApplied || maybe_applied)
+                    );
                 }
                 last = Some(failure);
                 let delays = delays.get_or_insert_with(|| Box::new(clock::jittered(RETRY)));
@@ -168,9 +152,8 @@ async fn until<T>(
             }
             None if clock.now() >= policy.deadline => {
                 let is_sent = started.may_be_applied();
-                let unanswered = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
-                let silence = if is_sent { unanswered } else { NOT_SENT };
-                let maybe_applied = is_sent || earlier > Earlier::NotApplied;
+                let silence = if is_sent { UNANSWERED } else { NOT_SENT };
+                let maybe_applied = is_sent || earlier > PriorEffect::NotApplied;
                 return Err(last.unwrap_or(silence).or_maybe(maybe_applied));
             }
             None => {}

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Instant, MAYBE_APPLIED};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{RetryPolicy, until_answered};
 use crate::clock::Clock;
 use crate::failure::{Cause, Failure};
-use crate::runner::{AttemptResult, Earlier, Pending, Stage};
+use crate::runner::{AttemptResult, Pending, PriorEffect, Stage};
 
 const LONG: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(20);
@@ -18,19 +17,20 @@ type Attempt = (oneshot::Sender<AttemptResult<u32>>, Stage);
 
 /// Starts a call whose attempts come to the test.
 fn call(
-    attempt: Duration,
+    attempt_timeout: Duration,
     wait: Duration,
-) -> (mpsc::UnboundedReceiver<Attempt>, impl Future<Output = AttemptResult<(u32, Earlier)>>) {
+) -> (mpsc::UnboundedReceiver<Attempt>, impl Future<Output = AttemptResult<(u32, PriorEffect)>>) {
     let (sender, attempts) = mpsc::unbounded_channel();
-    let policy = RetryPolicy { attempt, deadline: Clock::default().now().after(wait) };
+    let policy = RetryPolicy { attempt_timeout, deadline: Clock::default().now().after(wait) };
     let call = async move {
         let clock = Clock::default();
-        let answer = until_answered(&clock, policy, |_| {
+        let start_attempt = |_| {
             let (answer, stage, pending) = Pending::pair();
             // At the end nobody listens any more.
             let _ = sender.send((answer, stage));
             pending
-        });
+        };
+        let answer = until_answered(&clock, policy, start_attempt, |_| false);
         answer.await.map(|answer| (answer.reply, answer.earlier))
     };
     (attempts, call)
@@ -53,7 +53,7 @@ async fn an_attempt_that_waits_in_this_process_is_not_repeated() {
     let (_second, _) = attempts.recv().await.unwrap();
     assert!(answer.send(Ok(7)).is_ok());
     // The second one was not sent, and so cannot have been applied.
-    assert_eq!(call.await.unwrap().unwrap(), (7, Earlier::NotApplied));
+    assert_eq!(call.await.unwrap().unwrap(), (7, PriorEffect::NotApplied));
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn an_answer_withdraws_the_attempt_that_waits() {
     };
     drop(third);
     assert!(answer.send(Ok(7)).is_ok());
-    assert_eq!(call.await.unwrap().unwrap(), (7, Earlier::Unanswered));
+    assert_eq!(call.await.unwrap().unwrap(), (7, PriorEffect::Unanswered));
 }
 
 /// A call that was never sent has changed nothing, and its error says so.

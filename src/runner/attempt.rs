@@ -1,11 +1,12 @@
 //! The limits of one attempt, and the possible effects of earlier attempts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Bound, Instant};
 
-use super::pace::Pace;
 use crate::failure::Failure;
+use crate::lock::Lock;
 
 /// The time that one attempt of a command has.
 ///
@@ -36,35 +37,56 @@ pub(crate) struct AttemptLimits {
     pub(crate) time: AttemptTime,
     /// Bounds the server's time for the command; `None` if only the caller's time does.
     pub(crate) pace: Option<Pace>,
-    /// Whether its one document is known to be held up.
-    pub(crate) is_held_up: bool,
+    /// Whether its one document is known to be blocked.
+    pub(crate) is_blocked: bool,
 }
 
 impl From<AttemptTime> for AttemptLimits {
     fn from(time: AttemptTime) -> AttemptLimits {
-        AttemptLimits { time, pace: None, is_held_up: false }
+        AttemptLimits { time, pace: None, is_blocked: false }
+    }
+}
+
+/// The time limit of one kind of command, by `rules::batching`. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pace(Arc<Lock<Bound>>);
+
+impl Pace {
+    /// The time limit of the next command.
+    pub(crate) fn bound(&self, is_blocked: bool) -> Duration {
+        let bound = self.0.lock();
+        if is_blocked { bound.get_blocked() } else { bound.get() }
+    }
+
+    /// Applies the answer, which came `now`, to a command that was sent at `sent`.
+    pub(super) fn answered<T>(&self, now: Instant, sent: Instant, answer: &Result<T, Failure>) {
+        match answer {
+            Ok(_) => self.0.lock().went_through(now, now.since(sent)),
+            Err(failure) if failure.is_cut_off() => self.0.lock().timed_out(now, sent),
+            Err(_) => {}
+        }
     }
 }
 
 /// The most that an earlier attempt of a call may have done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Earlier {
+pub(crate) enum PriorEffect {
     /// None of them was applied.
     NotApplied,
-    /// The server cut one off because of a held-up document. It may have been applied before that, and does nothing
+    /// The server cut one off because of a blocked document. It may have been applied before that, and does nothing
     /// more.
     CutOff,
     /// One was not answered, or not confirmed by a majority. It may have been applied, or still may be.
     Unanswered,
 }
 
-impl Earlier {
+impl PriorEffect {
     /// The effect of an attempt that failed in this way.
-    pub(crate) fn of(failure: &Failure) -> Earlier {
+    pub(crate) fn of(failure: &Failure) -> PriorEffect {
         match failure.outcome.maybe_applied {
-            false => Earlier::NotApplied,
-            true if failure.is_held_up() => Earlier::CutOff,
-            true => Earlier::Unanswered,
+            false => PriorEffect::NotApplied,
+            true if failure.is_blocked() => PriorEffect::CutOff,
+            true => PriorEffect::Unanswered,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::commands::watch::{self, StreamEvent};
-use mongo_lease_core::rules::ids::ManagerId;
+use mongo_lease_core::commands::{StreamEvent, watch};
+use mongo_lease_core::rules::ManagerId;
 use mongodb::Database;
 use mongodb::bson::{Document, Timestamp};
 use mongodb::change_stream::ChangeStream;
@@ -86,13 +86,12 @@ impl Backend {
         async move {
             match backend {
                 Backend::Server(database) => {
+                    let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
                     let options = ChangeStreamOptions::builder()
                         .start_at_operation_time(since.map(Timestamp::from))
                         .max_await_time(await_time)
                         .read_concern(ReadConcern::majority())
-                        .selection_criteria(SelectionCriteria::ReadPreference(
-                            ReadPreference::Primary,
-                        ))
+                        .selection_criteria(primary)
                         .build();
                     let collection = database.collection::<Document>(&collection);
                     let watching = collection.watch().pipeline(watch::pipeline(&manager_id));
@@ -115,7 +114,6 @@ impl EventStream {
     /// The next answer of the stream.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future may close the stream's connection. A stream whose `next` was dropped is not used again.
     pub(crate) async fn next(&mut self) -> Result<Heard, DriverError> {
         match self {

@@ -4,15 +4,13 @@ use std::io::{Error as IoError, ErrorKind as IoErrorKind};
 use std::time::Duration;
 
 use chrono::DateTime;
-use mongo_lease_core::commands::Command;
-use mongo_lease_core::commands::watch::{Promotion, StreamEvent};
+use mongo_lease_core::commands::{Command, Promotion, StreamEvent};
 use mongo_lease_core::memory::{Admission, News, Promoted, PromotionEvent};
-use mongo_lease_core::rules::ids::{GrantId, ManagerId};
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{GrantId, Instant, ManagerId};
 
 use super::{AttemptResult, Heard};
 use crate::clock::Clock;
-use crate::failure::{driver_command_error, driver_failure};
+use crate::failure::{command_error, driver_failure};
 use crate::memory::{MemoryFault, MemoryStore};
 use crate::token::Token;
 
@@ -30,9 +28,9 @@ pub(super) async fn attempt<C: Command>(
     match fault {
         None => Ok(carry_out()),
         Some(MemoryFault::NoPrimary) => {
-            Err(driver_failure(driver_command_error(10_107, "NotWritablePrimary")))
+            Err(driver_failure(command_error(10_107, "NotWritablePrimary")))
         }
-        Some(MemoryFault::Refused) => Err(driver_failure(driver_command_error(13, "Unauthorized"))),
+        Some(MemoryFault::Refused) => Err(driver_failure(command_error(13, "Unauthorized"))),
         Some(MemoryFault::LostReply) => {
             let _reply = carry_out();
             let lost = IoError::new(IoErrorKind::ConnectionReset, "the reply is lost, as planned");

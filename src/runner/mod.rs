@@ -6,17 +6,12 @@
 //! 1. A driver future that may write is never dropped: that would close its connection, and the write could still
 //!    happen. The task that polls it goes on after the caller has stopped waiting.
 //! 2. Each caller gets an answer by its deadline, whatever the database does.
-//! 3. The outcome of a command is "it happened", "it did not happen" or "it may have happened", and these are never
-//!    confused.
-//! 4. After [`Runner::close`] no new command is sent. [`Runner::idle`] returns when all sent commands have been
-//!    answered.
+//! 3. After [`Runner::close`] no new command is sent. [`Runner::idle`] returns when all sent ones have been answered.
 
 mod attempt;
 mod backend;
-mod majority;
 #[cfg(feature = "memory")]
 mod memory;
-mod pace;
 mod pending;
 mod slots;
 
@@ -24,13 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mongo_lease_core::commands::Command;
-use mongo_lease_core::commands::reply::write_concern_error;
-use mongo_lease_core::rules::backoff::RETRY;
-use mongo_lease_core::rules::ids::ManagerId;
-use mongo_lease_core::rules::outcome::{MAYBE_APPLIED, NOT_APPLIED, REFUSED, Then};
-use mongo_lease_core::rules::slots::{Lane, Slots};
-use mongo_lease_core::rules::time::{Instant, millis_up};
+use mongo_lease_core::commands::{Command, write_concern_error};
+use mongo_lease_core::rules::{
+    Advice, Instant, Lane, MAYBE_APPLIED, ManagerId, REFUSED, RETRY, Slots, millis_up,
+};
 use mongodb::Database;
 use mongodb::bson::Document;
 use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
@@ -39,25 +31,23 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock::{self, Clock};
 use crate::error::Error;
-use crate::failure::{Cause, Failure, decode_failure, driver_failure};
+use crate::failure::{Cause, Failure, NOT_SENT, UNANSWERED, decode_failure, driver_failure};
 use crate::token::Token;
 
-pub(crate) use attempt::{AttemptLimits, AttemptTime, Earlier};
+pub(crate) use attempt::{AttemptLimits, AttemptTime, Pace, PriorEffect};
 pub(crate) use backend::{Backend, EventStream, Heard};
-use majority::{is_majority_read, read_locally};
-pub(crate) use pace::Pace;
 pub(crate) use pending::{Pending, Stage};
-use slots::{Closed, Occupied, SlotQueue};
+use slots::{Occupied, SlotQueue};
 
 pub(crate) type AttemptResult<T> = Result<T, Failure>;
 
 /// Runs commands. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Runner {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
 }
 
-struct Shared {
+struct Inner {
     clock: Clock,
     backend: Backend,
     collection: String,
@@ -83,19 +73,18 @@ impl Runner {
         let runtime = tokio::runtime::Handle::try_current()
             .map_err(|_| Error::unsupported("this call needs a tokio runtime"))?;
         let slots = Slots::new(in_flight_max);
-        Ok(Runner {
-            shared: Arc::new(Shared {
-                clock: backend.clock(),
-                backend,
-                collection: collection.to_owned(),
-                runtime,
-                work: TaskTracker::new(),
-                services: TaskTracker::new(),
-                slots: SlotQueue::new(slots),
-                pace: slots.are_few().then(Pace::default),
-                has_no_majority_reads: AtomicBool::new(false),
-            }),
-        })
+        let shared = Inner {
+            clock: backend.clock(),
+            backend,
+            collection: collection.to_owned(),
+            runtime,
+            work: TaskTracker::new(),
+            services: TaskTracker::new(),
+            slots: SlotQueue::new(slots),
+            pace: slots.are_few().then(Pace::default),
+            has_no_majority_reads: AtomicBool::new(false),
+        };
+        Ok(Runner { shared: Arc::new(shared) })
     }
 
     pub(crate) fn clock(&self) -> &Clock {
@@ -132,7 +121,7 @@ impl Runner {
 
     /// Stops new acquires. Commands that keep or free a lease are still sent.
     pub(crate) fn close_acquires(&self) {
-        self.shared.slots.close(&[Lane::Acquire, Lane::HeldUpAcquire]);
+        self.shared.slots.close(&[Lane::Acquire, Lane::BlockedAcquire]);
     }
 
     /// Stops all new commands.
@@ -173,10 +162,9 @@ impl Runner {
             // If the caller has stopped waiting, the stream is closed by being dropped here.
             let _ = sender.send(opening.await);
         });
-        let unanswered = Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline });
         match self.shared.clock.before(deadline, receiver).await {
             Some(Ok(opened)) => opened,
-            Some(Err(_)) | None => unanswered,
+            Some(Err(_)) | None => Err(UNANSWERED),
         }
     }
 
@@ -206,7 +194,7 @@ impl Runner {
         mut limits: AttemptLimits,
         stage: &Stage,
     ) -> AttemptResult<C::Reply> {
-        let slot = self.slot(command.lane(), limits.is_held_up, limits.time.deadline).await?;
+        let slot = self.slot(command.lane(), limits.is_blocked, limits.time.deadline).await?;
         let now = self.shared.clock.now();
         if !stage.send(now) {
             return Err(NOT_SENT);
@@ -219,13 +207,13 @@ impl Runner {
     pub(crate) async fn slot(
         &self,
         lane: Lane,
-        is_held_up: bool,
+        is_blocked: bool,
         deadline: Instant,
     ) -> AttemptResult<Slot> {
-        let lane = if is_held_up { lane.held_up() } else { lane };
+        let lane = if is_blocked { lane.blocked() } else { lane };
         match self.shared.clock.before(deadline, self.shared.slots.slot(lane)).await {
-            Some(Ok(occupied)) => Ok(Slot { runner: self.clone(), _occupied: occupied }),
-            Some(Err(Closed)) => Err(Failure { outcome: REFUSED, cause: Cause::ShutDown }),
+            Some(Some(occupied)) => Ok(Slot { runner: self.clone(), _occupied: occupied }),
+            Some(None) => Err(Failure { outcome: REFUSED, cause: Cause::ShutDown }),
             None => Err(NOT_SENT),
         }
     }
@@ -243,25 +231,26 @@ impl Runner {
         &self,
         database: &Database,
         command: &C,
-        mut document: Document,
+        document: Document,
         sent: Instant,
     ) -> AttemptResult<C::Reply> {
-        let may_be_local = is_majority_read(&document) && !command.needs_majority_read();
-        if may_be_local && self.has_no_majority_reads() {
-            read_locally(&mut document);
-            return send(database, command, document, sent).await;
+        let local = if command.needs_majority_read() { None } else { local_read(&document) };
+        match local {
+            Some(local) if self.has_no_majority_reads() => {
+                send(database, command, local, sent).await
+            }
+            local => {
+                let answer = send(database, command, document, sent).await;
+                if !matches!(&answer, Err(failure) if failure.is_no_majority_read()) {
+                    return answer;
+                }
+                self.shared.has_no_majority_reads.store(true, Ordering::Relaxed);
+                match local {
+                    Some(local) => send(database, command, local, sent).await,
+                    None => answer,
+                }
+            }
         }
-        let again = may_be_local.then(|| document.clone());
-        let answer = send(database, command, document, sent).await;
-        if !matches!(&answer, Err(failure) if failure.is_no_majority_read()) {
-            return answer;
-        }
-        self.shared.has_no_majority_reads.store(true, Ordering::Relaxed);
-        let Some(mut document) = again else {
-            return answer;
-        };
-        read_locally(&mut document);
-        send(database, command, document, sent).await
     }
 }
 
@@ -284,7 +273,9 @@ impl Slot {
             let answer = self.run(query, time.into()).await;
             let again_at = clock.now().after(delays.next().unwrap_or(RETRY.longest));
             match answer {
-                Err(failure) if failure.outcome.then == Then::Retry && again_at < time.deadline => {
+                Err(failure)
+                    if failure.outcome.advice == Advice::Retry && again_at < time.deadline =>
+                {
                     clock.sleep_until(again_at).await;
                 }
                 answer => return answer,
@@ -292,22 +283,20 @@ impl Slot {
         }
     }
 
-    /// Sends one command in the caller's task, which must be one of the runner's, and waits for its answer.
-    ///
-    /// It waits however long the database takes, and the slot is occupied until then. Otherwise ever more commands
-    /// could pile up behind ones that hang.
+    /// Sends one command in the caller's task, which must be one of the runner's, and waits for its answer however long
+    /// the database takes. The slot is occupied until then: otherwise ever more commands could pile up.
     pub(crate) async fn run<C: Command>(
         &self,
         command: &C,
         limits: AttemptLimits,
     ) -> AttemptResult<C::Reply> {
-        let AttemptLimits { time, pace, is_held_up } = limits;
+        let AttemptLimits { time, pace, is_blocked } = limits;
         let shared = &self.runner.shared;
         // Whole, so that what is read back from the document equals what this process remembers. Rounded down, validity
         // counts from no later than the sending.
         let sent = shared.clock.now().whole_micros();
         let pace = pace.as_ref().or(shared.pace.as_ref());
-        let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_held_up));
+        let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_blocked));
         let max_time_ms = max_time_ms(time.over(sent).since(sent), at_most);
         let answer = match &shared.backend {
             Backend::Server(database) => {
@@ -325,6 +314,19 @@ impl Slot {
         }
         answer
     }
+}
+
+/// The command with a read of the primary's newest data, if it reads majority-committed data. A time after which it has
+/// to read stays.
+fn local_read(command: &Document) -> Option<Document> {
+    const READ_CONCERN: &str = "readConcern";
+    const LEVEL: &str = "level";
+    if command.get_document(READ_CONCERN).ok()?.get_str(LEVEL).ok()? != "majority" {
+        return None;
+    }
+    let mut local = command.clone();
+    local.get_document_mut(READ_CONCERN).ok()?.insert(LEVEL, "local");
+    Some(local)
 }
 
 async fn send<C: Command>(
@@ -347,14 +349,10 @@ async fn send<C: Command>(
 /// The server accepts a 32-bit number.
 const MAX_TIME_MS_MAX: i64 = i32::MAX as i64;
 
-/// The server's time limit for a command, if we wait for `left`. The server gives up a little earlier than we do, so
-/// its answer reaches us. The answer distinguishes a document that a transaction holds up from a server that does not
-/// answer.
+/// The server's time limit for a command, if we wait for `left`. The server gives up a little earlier than we do: its
+/// answer distinguishes a document that a transaction blocks from a server that does not answer.
 fn max_time_ms(left: Duration, at_most: Duration) -> i64 {
     const AHEAD_MAX: Duration = Duration::from_millis(250);
     let left = left - (left / 8).min(AHEAD_MAX);
     millis_up(left.min(at_most)).clamp(1, MAX_TIME_MS_MAX)
 }
-
-/// The caller's time was over, or it had gone, before the command was sent.
-pub(crate) const NOT_SENT: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::NotSent };

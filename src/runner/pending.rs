@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{Instant, MAYBE_APPLIED};
 use tokio::sync::oneshot;
 
 use super::AttemptResult;

@@ -1,15 +1,17 @@
 //! The slots of `rules::slots`, and the queue of commands that wait for one.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use mongo_lease_core::rules::slots::{Lane, Slots};
+use mongo_lease_core::rules::{Lane, Slots};
+
+use crate::lock::Lock;
 
 /// The slots of one runner. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct SlotQueue(Arc<Mutex<State>>);
+pub(super) struct SlotQueue(Arc<Lock<State>>);
 
 struct State {
     slots: Slots,
@@ -21,7 +23,7 @@ struct State {
 #[derive(Default)]
 struct Waiting {
     senders: VecDeque<oneshot::Sender<Occupied>>,
-    /// The length at which those whose callers have gone are removed: so each is looked at a few times only.
+    /// The length at which those whose callers have gone are removed.
     sweep_at: usize,
 }
 
@@ -31,34 +33,30 @@ pub(super) struct Occupied {
     lane: Lane,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Closed;
-
 impl SlotQueue {
     pub(super) fn new(slots: Slots) -> SlotQueue {
         let waiting = Lane::ALL.map(|_| Some(Waiting::default()));
-        SlotQueue(Arc::new(Mutex::new(State { slots, waiting })))
+        SlotQueue(Arc::new(Lock::new(State { slots, waiting })))
     }
 
-    pub(super) async fn slot(&self, lane: Lane) -> Result<Occupied, Closed> {
+    /// Waits for a slot; `None` if the lane is closed.
+    pub(super) async fn slot(&self, lane: Lane) -> Option<Occupied> {
         let receiver = {
-            let mut state = self.state();
+            let mut state = self.0.lock();
             let state = &mut *state;
-            let Some(waiting) = &mut state.waiting[lane as usize] else {
-                return Err(Closed);
-            };
+            let waiting = state.waiting[lane as usize].as_mut()?;
             if waiting.is_empty() && state.slots.occupy(lane) {
-                return Ok(Occupied { queue: self.clone(), lane });
+                return Some(Occupied { queue: self.clone(), lane });
             }
             let (sender, receiver) = oneshot::channel();
             waiting.push(sender);
             receiver
         };
-        receiver.await.map_err(|_| Closed)
+        receiver.await.ok()
     }
 
     pub(super) fn free_slot(&self, lane: Lane) -> Option<Occupied> {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         let state = &mut *state;
         let has_none = state.waiting[lane as usize].as_mut()?.is_empty();
         (has_none && state.slots.occupy(lane)).then(|| Occupied { queue: self.clone(), lane })
@@ -66,15 +64,15 @@ impl SlotQueue {
 
     /// Closes these lanes. Commands that already wait for a slot in them fail too.
     pub(super) fn close(&self, lanes: &[Lane]) {
-        let mut state = self.state();
-        let closed = lanes.iter().map(|lane| state.waiting[*lane as usize].take());
-        let closed: Vec<_> = closed.collect();
+        let mut state = self.0.lock();
+        let closed: Vec<_> =
+            lanes.iter().map(|lane| state.waiting[*lane as usize].take()).collect();
         drop(state);
         drop(closed);
     }
 
     fn give_back(&self, lane: Lane) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.slots.give_back(lane);
         let going = state.going();
         drop(state);
@@ -82,10 +80,6 @@ impl SlotQueue {
             // If the receiver has gone, the slot is dropped here and so given back.
             let _ = sender.send(Occupied { queue: self.clone(), lane });
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

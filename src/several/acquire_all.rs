@@ -3,8 +3,8 @@
 //! A deadlock needs a call that holds one name and waits for another, and a second call that does the reverse. So a
 //! call waits for a name only while it holds none that comes after it, in the order of names.
 //!
-//! A name that is held during a wait is idle, and the calls for it form a convoy. So a call gives up what it holds when
-//! it has to wait; but once only, because under load somebody else has those names when the wait is over.
+//! A name that is held during a wait is idle. So a call gives up what it holds when it has to wait; but once only,
+//! because under load somebody else has those names when the wait is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::IntoFuture;
@@ -15,7 +15,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use mongodb::bson::Document;
 
-use super::lease_set::{LeaseSet, first_lost};
+use super::{LeaseSet, first_lost};
 use crate::acquire::{Acquire, Attempt};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -27,35 +27,25 @@ const NAMES_MAX: usize = 1_000;
 /// A call for the leases of several names: set its options, then `.await` it.
 ///
 /// It gets all of them, or none. Its leases are exclusive. All names are tried at once. Where some are taken, the call
-/// waits for them one after the other, in the order of the names' bytes, until its waiting time is over. At first it
-/// holds nothing meanwhile: what it was granted is given back in the background, and tried again after the wait. From
-/// the second time on it keeps the leases of the names before the one that it waits for, and gives those of later names
-/// back. So calls for overlapping names, in whatever order they are written, never wait for each other in a
-/// circle, provided that their tasks hold no other lease.
-///
-/// By default it waits for up to 30 seconds in all (the manager's [`wait`](crate::LeaseManagerBuilder::wait)). The
-/// leases renew themselves, also while the call waits for others.
+/// waits for them one after the other, in the order of the names' bytes, by default for up to 30 s in all (the
+/// manager's [`wait`](crate::LeaseManagerBuilder::wait)). At first it holds nothing meanwhile. From the second wait on
+/// it keeps the leases of the names before the one that it waits for, and gives those of later names back. So calls for
+/// overlapping names never wait for each other in a circle, provided that their tasks hold no other lease.
 ///
 /// # Errors
-///
 /// As [`Acquire`], for the first name that fails; and [`Error::InvalidOption`], before anything is sent: for no name,
 /// for more than 1,000, or for a name that comes twice.
 ///
 /// # Fairness
-///
 /// For the name that it waits for, a call has its place in the queue like any other. It can be overtaken at the names
-/// after that one, and once at those before. It leaves its place if it loses a lease that it holds meanwhile.
-///
-/// Where most names are in use for most of the time, such calls form convoys: each holds names that it does not use
-/// yet, and a call for one of those, above all for one that comes first in the order, waits longer than it would
-/// without them.
+/// after that one, and once at those before. It leaves its place if it loses a lease that it holds meanwhile. Where
+/// most names are in use for most of the time, such calls form convoys: each holds names that it does not use yet, and
+/// calls for those wait longer.
 ///
 /// # Cancel safety
-///
 /// Dropping the future at any moment is safe: the leases that it has are released in the background.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
 /// let accounts = leases.acquire_all(["account:7", "account:3"]).await?;
@@ -96,8 +86,7 @@ impl AcquireAll {
 
     /// How long to wait for all leases together. Defaults to the manager's.
     ///
-    /// Zero means one attempt, which gives [`Error::Busy`] when a lease is held. Two such calls at the same time can
-    /// both be refused.
+    /// Zero means one attempt, which gives [`Error::Busy`] when a lease is held. Of two at a time, both can be refused.
     pub fn wait(mut self, wait: Duration) -> AcquireAll {
         self.wait = Some(wait);
         self
@@ -120,17 +109,13 @@ impl AcquireAll {
         self
     }
 
-    /// Acquires the leases, runs `work` with them, and releases them.
-    ///
-    /// The work is dropped if one of the leases is lost.
+    /// Acquires the leases, runs `work` with them, and releases them. Drops the work if one of the leases is lost.
     ///
     /// # Errors
-    ///
     /// As for waiting; and [`Error::Lost`] when one of the leases was lost before the work had ended. An unconfirmed
-    /// release is not an error: the work is done, and the release is retried in the background.
+    /// release is not an error: it is retried in the background.
     ///
     /// # Cancel safety
-    ///
     /// Dropping the future drops the work and releases the leases.
     pub async fn run<T, W>(self, work: W) -> Result<T>
     where
@@ -204,8 +189,8 @@ impl AcquireAll {
         }
     }
 
-    /// Tries at once what is missing, up to the first name that is known to be taken. Returns as soon as it is known
-    /// which name is the first that is missing.
+    /// Tries at once what is missing, up to the first name that is known to be taken, until the first missing name is
+    /// known.
     async fn try_missing<'a>(&self, names: &'a [String], progress: &mut Progress) -> Result<()> {
         progress.held.retain(|_, lease| lease.is_valid());
         let missing = names.iter().filter(|name| !progress.held.contains_key(*name));

@@ -16,7 +16,6 @@ const BACKLOG: usize = 1024;
 /// An event of a lease, or of the manager's change stream.
 ///
 /// # Serialization
-///
 /// As JSON it is one object, whose key `event` is the variant's name as in `renewal_failed`, beside the variant's
 /// fields: `{"event":"renewed","name":"a","token":"7300000000000000001","remaining_ms":19800}`. Tokens are decimal
 /// strings, because a JSON number would lose digits. Durations are in whole milliseconds, rounded down. A loss has the

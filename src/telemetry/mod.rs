@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[cfg(feature = "tracing")]
-use mongo_lease_core::rules::time::millis_up;
+use mongo_lease_core::rules::millis_up;
 
 #[cfg(feature = "tower")]
 use crate::error::Error;
@@ -27,7 +27,7 @@ pub use events::Event;
 pub(crate) use events::Events;
 #[cfg(feature = "metrics")]
 pub(crate) use meters::register;
-pub(crate) use spans::{CallSpan, Completed, Operation};
+pub(crate) use spans::{CallSpan, Operation};
 
 /// Describes and registers the metrics. Without the feature there are none.
 #[cfg(not(feature = "metrics"))]
@@ -183,14 +183,8 @@ pub(crate) fn heartbeat_failed(waiters: usize, reason: &str) {
     tracing::warn!(waiters, reason, "a heartbeat of waiting calls was not confirmed");
 }
 
-/// Counts one more held lease.
-pub(crate) fn one_more_held() {
+/// Counts one held lease more, or one less.
+pub(crate) fn count_held(change: f64) {
     #[cfg(feature = "metrics")]
-    ::metrics::gauge!(meters::HELD.name).increment(1.0);
-}
-
-/// Counts one held lease less.
-pub(crate) fn one_less_held() {
-    #[cfg(feature = "metrics")]
-    ::metrics::gauge!(meters::HELD.name).decrement(1.0);
+    ::metrics::gauge!(meters::HELD.name).increment(change);
 }

@@ -22,18 +22,8 @@ pub(crate) enum Operation {
     Release,
 }
 
-/// How a call ended that returned no error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "tracing"), allow(dead_code))]
-pub(crate) enum Completed {
-    Granted(Token),
-    Busy,
-    Renewed,
-    Released,
-    NotHeld,
-    /// Whether the release ended the lease is unknown.
-    Unknown,
-}
+/// The word for how a call ended that returned no error, and the token that it was granted.
+pub(crate) type Completed = (&'static str, Option<Token>);
 
 /// The span of one call. A call that is dropped has no outcome.
 pub(crate) struct CallSpan {
@@ -100,7 +90,13 @@ impl CallSpan {
             call.instrument(self.span).inspect(move |result| {
                 if !span.is_disabled() {
                     match result {
-                        Ok(output) => record_completed(&span, completed(output)),
+                        Ok(output) => {
+                            let (outcome, token) = completed(output);
+                            span.record("mongo_lease.outcome", outcome);
+                            if let Some(token) = token {
+                                span.record("lease.token", field::display(token));
+                            }
+                        }
                         Err(error) => record_error(&span, error),
                     }
                 }
@@ -109,22 +105,6 @@ impl CallSpan {
         #[cfg(not(feature = "tracing"))]
         call
     }
-}
-
-#[cfg(feature = "tracing")]
-fn record_completed(span: &Span, completed: Completed) {
-    let outcome = match completed {
-        Completed::Granted(token) => {
-            span.record("lease.token", field::display(token));
-            "granted"
-        }
-        Completed::Busy => "busy",
-        Completed::Renewed => "renewed",
-        Completed::Released => "released",
-        Completed::NotHeld => "not_held",
-        Completed::Unknown => "unknown",
-    };
-    span.record("mongo_lease.outcome", outcome);
 }
 
 /// Another holder is an answer, also where the call returns it as an error.

@@ -16,7 +16,6 @@ const RELEASE_WAIT: Duration = Duration::from_secs(1);
 /// for longer, as in a task that it starts, the lease stays held for as long.
 ///
 /// # Examples
-///
 /// ```no_run
 /// # async fn example(
 /// #     request: mongo_lease::tower::http::Request<()>,

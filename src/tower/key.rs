@@ -34,7 +34,6 @@ pub trait KeyExtractor: Send + Sync + 'static {
     /// says, or lets it [pass](super::LeaseLayer::pass_without_key).
     ///
     /// # Errors
-    ///
     /// [`InvalidKey`] if the request must be guarded and has no usable key: then it is refused.
     fn key(&self, request: &Parts) -> Result<Option<String>, InvalidKey>;
 
@@ -122,7 +121,6 @@ pub fn path_segment(index: usize) -> PathSegment {
 /// answers 500 in place of 404.
 ///
 /// # Errors
-///
 /// [`Error::InvalidOption`] if the route does not begin with a slash, has a wildcard, or does not have the parameter
 /// exactly once.
 pub fn path_parameter(route: &str, parameter: &str) -> Result<PathParameter> {

@@ -1,14 +1,14 @@
 //! `LeaseLayer`: the layer and its options.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::Instant;
 
 use super::key::{KeyExtractor, MissingKey};
 use super::refusal::{RETRY_AFTER_DEFAULT, Refusal, RefusalKind, Refuse, RetryAfter, Style};
@@ -16,6 +16,7 @@ use super::rules::KeyRules;
 use crate::acquire::{Acquire, Attempt};
 use crate::error::Error;
 use crate::lease::Lease;
+use crate::lock::Lock;
 use crate::manager::LeaseManager;
 use crate::telemetry;
 
@@ -34,7 +35,6 @@ const MISMATCH_REPORT_EVERY: Duration = Duration::from_secs(60);
 /// request's extensions, as [`HeldLease`](super::HeldLease).
 ///
 /// # Responses to refused requests
-///
 /// | what happened | status | `code` |
 /// | --- | --- | --- |
 /// | another request or process holds the lease | 409, or [your choice](LeaseLayer::held_status) | `lease_held` |
@@ -55,16 +55,13 @@ const MISMATCH_REPORT_EVERY: Duration = Duration::from_secs(60);
 /// (internal).
 ///
 /// # Guarantees
-///
 /// The same as a [`Lease`]. It does not guarantee that the handler stops when the lease is lost: see [`OnLoss`].
 /// A request without a key is refused, unless you choose [otherwise](LeaseLayer::pass_without_key).
 ///
 /// # Fairness
-///
 /// As for [`Acquire`].
 ///
 /// # Examples
-///
 /// ```no_run
 /// # fn example(leases: mongo_lease::LeaseManager) {
 /// use std::time::Duration;
@@ -86,7 +83,7 @@ pub struct LeaseLayer {
     rules: KeyRules,
     passes_without_key: bool,
     /// The earliest time of the next error in the log about a path that does not fit the route. All clones share it.
-    next_mismatch_report: Arc<Mutex<Instant>>,
+    next_mismatch_report: Arc<Lock<Instant>>,
     wait: Duration,
     limit: Option<u32>,
     options: Arc<dyn Fn(Acquire) -> Acquire + Send + Sync>,
@@ -123,7 +120,7 @@ impl LeaseLayer {
             key: Arc::new(key),
             rules: KeyRules::default(),
             passes_without_key: false,
-            next_mismatch_report: Arc::new(Mutex::new(Instant::START)),
+            next_mismatch_report: Arc::new(Lock::new(Instant::START)),
             wait: Duration::ZERO,
             limit: None,
             options: Arc::new(|acquire| acquire),
@@ -184,7 +181,6 @@ impl LeaseLayer {
     /// on a standalone server, which has no permits.
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # fn example(leases: mongo_lease::LeaseManager) {
     /// use std::time::Duration;
@@ -256,7 +252,6 @@ impl LeaseLayer {
     /// For a gRPC client the function must keep the status 200: see [`Refusal::is_grpc`].
     ///
     /// # Examples
-    ///
     /// ```no_run
     /// # fn example(leases: mongo_lease::LeaseManager) {
     /// use mongo_lease::tower::http::Response;
@@ -323,7 +318,7 @@ impl LeaseLayer {
         );
         let error = Error::invalid_option("route", reason);
         let now = self.leases.clock().now();
-        let mut next = self.next_mismatch_report.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next_mismatch_report.lock();
         if now >= *next {
             *next = now.after(MISMATCH_REPORT_EVERY);
             drop(next);

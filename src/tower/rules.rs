@@ -32,7 +32,6 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b':');
 /// [`name`](KeyRules::name).
 ///
 /// # Examples
-///
 /// ```
 /// # fn main() -> mongo_lease::Result<()> {
 /// use mongo_lease::tower::KeyRules;
@@ -83,7 +82,6 @@ impl KeyRules {
     /// Prefixes stay distinct even if one begins with another: `a` and `a:b` have no name in common.
     ///
     /// # Errors
-    ///
     /// [`Error::InvalidOption`] for any other prefix.
     pub fn new(prefix: impl Into<String>) -> Result<KeyRules> {
         let prefix = prefix.into();
@@ -116,7 +114,6 @@ impl KeyRules {
     /// The name of the lease for this key.
     ///
     /// # Errors
-    ///
     /// [`InvalidKey`] if the key breaks the rules.
     pub fn name(&self, key: &str) -> Result<String, InvalidKey> {
         if key.is_empty() {

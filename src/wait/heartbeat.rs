@@ -1,13 +1,14 @@
 //! Sends the heartbeats of all waiters: one task per manager, one command for all names.
 //!
-//! The task waits for the clock only. As in the renewer, the heartbeats of a held-up document go in their own command
-//! from then on. So a transaction on one lease document costs the other waiters at most one short command.
+//! The task waits for the clock only. The heartbeats of a blocked document go in their own command: so a transaction on
+//! one lease document costs the other waiters at most one short command.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::{after_look, apart, pieces};
+use mongo_lease_core::commands::{FindEntries, Heartbeat, Matched};
+use mongo_lease_core::rules::{after_look, apart, pieces};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
@@ -17,8 +18,6 @@ use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
 use crate::telemetry;
 use crate::wait::waiters::{Signal, WaiterSlot, Waiters};
-use mongo_lease_core::commands::heartbeat::{FindEntries, Heartbeat};
-use mongo_lease_core::commands::reply::Renewed;
 
 /// The maximum number of waiters in one command.
 const BATCH_MAX: usize = 1_000;
@@ -27,10 +26,10 @@ const BATCH_MAX: usize = 1_000;
 pub(crate) fn start(
     runner: &Runner,
     waiters: Waiters,
-    held_up: &NameHint,
+    blocked: &NameHint,
     stop: CancellationToken,
 ) {
-    let heart = HeartbeatTask { runner: runner.clone(), waiters, held_up: held_up.clone() };
+    let heart = HeartbeatTask { runner: runner.clone(), waiters, blocked: blocked.clone() };
     runner.spawn_service(heart.work(stop));
 }
 
@@ -38,7 +37,7 @@ pub(crate) fn start(
 struct HeartbeatTask {
     runner: Runner,
     waiters: Waiters,
-    held_up: NameHint,
+    blocked: NameHint,
 }
 
 impl HeartbeatTask {
@@ -46,12 +45,12 @@ impl HeartbeatTask {
         loop {
             let (due, wake_at) = self.waiters.due(self.runner.clock().now());
             let (alone, together) =
-                apart(due, |slot| slot.name(), |slot| self.held_up.has(slot.name()));
+                apart(due, |slot| slot.name(), |slot| self.blocked.has(slot.name()));
             for batch in together.chunks(BATCH_MAX) {
-                self.start_heartbeat(batch.to_vec(), self.waiters.life() / 6, false);
+                self.start_heartbeat(batch.to_vec(), self.waiters.waiter_ttl() / 6, false);
             }
             for document in alone {
-                self.start_heartbeat(document, self.waiters.life() / 6, true);
+                self.start_heartbeat(document, self.waiters.waiter_ttl() / 6, true);
             }
             tokio::select! {
                 biased;
@@ -62,36 +61,33 @@ impl HeartbeatTask {
         }
     }
 
-    fn start_heartbeat(&self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_held_up: bool) {
-        let heart = self.clone();
-        self.runner.spawn(async move {
-            heart.send(batch, time, is_held_up).await;
-        });
+    fn start_heartbeat(&self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_blocked: bool) {
+        self.runner.spawn(self.clone().send(batch, time, is_blocked));
     }
 
-    async fn send(&self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_held_up: bool) {
+    async fn send(self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_blocked: bool) {
         let entries: Vec<_> = batch.iter().map(|slot| slot.entry()).collect();
         let documents: HashSet<&str> = batch.iter().map(|slot| slot.name()).collect();
         let asked = i64::try_from(documents.len()).unwrap_or(i64::MAX);
-        let life = self.waiters.life();
-        let command = Heartbeat { entries, life };
+        let waiter_ttl = self.waiters.waiter_ttl();
+        let command = Heartbeat { entries, waiter_ttl };
         let policy = RetryPolicy::one_attempt(self.runner.clock().now(), time);
-        match retry::run_batch(&self.runner, command, policy, is_held_up).await {
+        match retry::run_batch(&self.runner, command, policy, is_blocked).await {
             Ok(reply) if reply.matched == asked => {
-                if is_held_up {
-                    self.note_held_up(&batch, false);
+                if is_blocked {
+                    self.note_blocked(&batch, false);
                 }
-                batch.iter().for_each(|slot| slot.heartbeat_confirmed(reply.sent, life));
+                batch.iter().for_each(|slot| slot.heartbeat_confirmed(reply.sent, waiter_ttl));
             }
             Ok(reply) => self.sort_out(batch, reply, time).await,
-            Err(failure) if failure.is_held_up() => match pieces(batch, |slot| slot.name()) {
+            Err(failure) if failure.is_blocked() => match pieces(batch, |slot| slot.name()) {
                 Ok(pieces) => {
                     for piece in pieces {
                         self.start_heartbeat(piece, time * 2 / 3, false);
                     }
                 }
                 Err(batch) => {
-                    self.note_held_up(&batch, true);
+                    self.note_blocked(&batch, true);
                     self.failed(&batch, failure);
                 }
             },
@@ -99,15 +95,15 @@ impl HeartbeatTask {
         }
     }
 
-    fn note_held_up(&self, batch: &[Arc<WaiterSlot>], is_held_up: bool) {
+    fn note_blocked(&self, batch: &[Arc<WaiterSlot>], is_blocked: bool) {
         if let Some(slot) = batch.first() {
-            self.held_up.note(slot.name(), is_held_up);
+            self.blocked.note(slot.name(), is_blocked);
         }
     }
 
     /// Some waiters have no queue entry: makes them send an attempt. Those beside them in a document had no heartbeat:
     /// sends it again soon.
-    async fn sort_out(&self, batch: Vec<Arc<WaiterSlot>>, reply: Renewed, time: Duration) {
+    async fn sort_out(&self, batch: Vec<Arc<WaiterSlot>>, reply: Matched, time: Duration) {
         let entries = batch.iter().map(|slot| slot.entry()).collect();
         let look = FindEntries { entries };
         let policy = RetryPolicy::one_attempt(self.runner.clock().now(), time);
@@ -119,8 +115,8 @@ impl HeartbeatTask {
         let matched = usize::try_from(reply.matched).unwrap_or_default();
         let told = after_look(batch, matched, |slot| slot.name(), there);
         told.gone.iter().for_each(|slot| slot.signal(Signal::Recheck));
-        let life = self.waiters.life();
-        told.confirmed.iter().for_each(|slot| slot.heartbeat_confirmed(reply.sent, life));
+        let waiter_ttl = self.waiters.waiter_ttl();
+        told.confirmed.iter().for_each(|slot| slot.heartbeat_confirmed(reply.sent, waiter_ttl));
         if !told.again.is_empty() {
             self.heartbeats_soon(&told.again);
         }
@@ -132,10 +128,9 @@ impl HeartbeatTask {
         self.heartbeats_soon(batch);
     }
 
-    /// Sends the next heartbeats of these soon: at most four times as often as usual, however often calls leave and
-    /// join.
+    /// Sends the next heartbeats of these soon: at most four times as often as usual.
     fn heartbeats_soon(&self, batch: &[Arc<WaiterSlot>]) {
-        let soon = self.runner.clock().now().after(self.waiters.life() / 12);
+        let soon = self.runner.clock().now().after(self.waiters.waiter_ttl() / 12);
         batch.iter().for_each(|slot| slot.heartbeat_by(soon));
         self.waiters.look_again();
     }

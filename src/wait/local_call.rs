@@ -1,13 +1,14 @@
 //! One call in a local queue: whether it has its turn, and whether it is polled when it is woken.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 use pin_project_lite::pin_project;
 
+use crate::lock::Lock;
 use crate::release::call_state::CallState;
 
 /// A call waits for an event that has not come.
@@ -25,7 +26,7 @@ pub(super) struct LocalCall {
     wake: AtomicU8,
     task: AtomicWaker,
     /// The cleanups of the active call's queue entries.
-    entries: Mutex<Vec<Arc<CallState>>>,
+    pub(super) entries: Lock<Vec<Arc<CallState>>>,
 }
 
 impl LocalCall {
@@ -35,7 +36,7 @@ impl LocalCall {
             has_turn: AtomicBool::new(false),
             wake: AtomicU8::new(ASLEEP),
             task: AtomicWaker::new(),
-            entries: Mutex::default(),
+            entries: Lock::default(),
         }
     }
 
@@ -59,10 +60,6 @@ impl LocalCall {
         let found = (Ordering::AcqRel, Ordering::Acquire);
         let before = self.wake.compare_exchange(WOKEN, FOUND_WOKEN, found.0, found.1);
         before == Err(FOUND_WOKEN)
-    }
-
-    pub(super) fn entries(&self) -> MutexGuard<'_, Vec<Arc<CallState>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

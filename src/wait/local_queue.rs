@@ -3,9 +3,8 @@
 //! One waiter of a local queue at a time is active, and it alone sends commands: together they share one queue entry on
 //! the server. When the active waiter gives up, the next one inherits the entry.
 //!
-//! Calls for permits have queues of their own, in which several are active, each with an entry of its own: with one
-//! entry, a process would have one of its readers admitted between two writers. They inherit nothing. The first of them
-//! leads: it rechecks the lease for all. Invariants:
+//! Calls for permits have queues of their own, in which several are active, each with an entry of its own. They inherit
+//! nothing. The first of them leads: it rechecks the lease for all. Invariants:
 //!
 //! 1. Waiters become active in the order of their calls. One that is woken and not polled loses its turn if others
 //!    wait: its entries and grants are given up, and when it is polled again it begins anew at the end.
@@ -14,18 +13,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Wake};
 use std::time::Duration;
 
 use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::rules::waiter::Waiter;
+use mongo_lease_core::rules::{Permits, Waiter};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::lock::Lock;
 use crate::release::call_state::CallState;
 use crate::runner::Runner;
 use crate::wait::local_call::{LocalCall, Turn};
@@ -34,13 +33,13 @@ use crate::wait::waiters::WaiterGuard;
 /// An active call that is woken and not polled for this long loses its turn, if another call waits for it.
 const UNPOLLED_MAX: Duration = Duration::from_secs(1);
 
-/// When a call was not polled, so many of those that wait after it are woken, to see whether they are. It bounds the
-/// cost: a name may have many thousands of calls.
+/// When a call was not polled, so many of those that wait after it are woken, to see whether they are. A name may have
+/// many thousands of calls.
 const PROBED_MAX: usize = 64;
 
 #[derive(Clone, Default)]
 pub(crate) struct LocalQueues {
-    queues: Arc<Mutex<HashMap<QueueKey, LocalQueue>>>,
+    queues: Arc<Lock<HashMap<QueueKey, LocalQueue>>>,
     /// Notified when a call waits for its turn.
     crowded: Arc<Notify>,
 }
@@ -127,7 +126,7 @@ impl LocalQueue {
         // From the end, so that no turn goes to a call that is removed next.
         for place in unpolled.iter().rev() {
             self.remove(place.number(), wake);
-            given_up.append(&mut place.entries());
+            given_up.append(&mut place.entries.lock());
         }
         if !unpolled.is_empty() {
             wake.calls.extend(self.waiting.values().take(PROBED_MAX).cloned());
@@ -147,12 +146,8 @@ struct Wakes {
 
 impl Wakes {
     fn wake(self) {
-        for call in self.calls {
-            call.wake();
-        }
-        for leading in self.leading {
-            leading.notify_waiters();
-        }
+        self.calls.into_iter().for_each(Wake::wake);
+        self.leading.into_iter().for_each(|leading| leading.notify_waiters());
     }
 }
 
@@ -204,11 +199,8 @@ impl LocalQueues {
     /// Joins the local queue of the calls that ask for these permits.
     pub(crate) fn join(&self, name: &str, permits: Permits) -> Ticket {
         let new = (Arc::from(name), permits.active_calls());
-        let mut queues = self.lock();
-        let key = match queues.get_key_value(&new) {
-            Some((key, _)) => key.clone(),
-            None => new,
-        };
+        let mut queues = self.queues.lock();
+        let key = queues.get_key_value(&new).map_or_else(|| new.clone(), |(key, _)| key.clone());
         let queue = queues.entry(key.clone()).or_insert_with(|| LocalQueue::new(key.1));
         queue.tickets += 1;
         drop(queues);
@@ -225,12 +217,12 @@ impl LocalQueues {
         }
     }
 
-    /// Takes the turn, or the place, from the calls that were found woken the last time, too, and not polled since.
-    /// Returns whether any call waits for its turn.
+    /// Takes the turn, or the place, from the calls that were found woken the last time and not polled since. Returns
+    /// whether any call waits for its turn.
     fn pass_unpolled_over(&self) -> bool {
         let (mut wake, mut given_up) = (Wakes::default(), Vec::new());
         let mut is_crowded = false;
-        let mut queues = self.lock();
+        let mut queues = self.queues.lock();
         for queue in queues.values_mut().filter(|queue| !queue.waiting.is_empty()) {
             queue.pass_unpolled_over(&mut wake, &mut given_up);
             is_crowded |= !queue.waiting.is_empty();
@@ -243,10 +235,6 @@ impl LocalQueues {
         wake.wake();
         is_crowded
     }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<QueueKey, LocalQueue>> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Ticket {
@@ -254,7 +242,6 @@ impl Ticket {
     /// turn waits at the end of the local queue.
     ///
     /// # Cancel safety
-    ///
     /// If the future is dropped, the call keeps its place until the ticket is dropped.
     pub(crate) async fn turn(&self) -> (Turn, Option<InheritedEntry>) {
         poll_fn(|context| {
@@ -274,7 +261,7 @@ impl Ticket {
 
     /// Notes the calls whose entries and grants are given up if this call loses its turn.
     pub(crate) fn answers_for(&self, calls: impl IntoIterator<Item = Arc<CallState>>) {
-        *self.place.entries() = calls.into_iter().collect();
+        *self.place.entries.lock() = calls.into_iter().collect();
     }
 
     /// Whether this call is active.
@@ -315,14 +302,14 @@ impl Ticket {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut LocalQueue) -> T) -> Option<T> {
-        self.queues.lock().get_mut(&self.key).map(change)
+        self.queues.queues.lock().get_mut(&self.key).map(change)
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         let mut wake = Wakes::default();
-        let mut queues = self.queues.lock();
+        let mut queues = self.queues.queues.lock();
         let queue = queues.get_mut(&self.key);
         let is_last = queue.is_some_and(|queue| {
             queue.tickets -= 1;

@@ -5,6 +5,5 @@
 pub(crate) mod heartbeat;
 mod local_call;
 pub(crate) mod local_queue;
-mod stream_state;
 pub(crate) mod waiters;
 pub(crate) mod watcher;

@@ -8,33 +8,30 @@
 //! 3. Locks are taken in the order table, then slot.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::commands::heartbeat::QueueEntry;
-use mongo_lease_core::commands::watch::Promotion;
-use mongo_lease_core::rules::ids::CallId;
-use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::waiter::next_heartbeat_at;
+use mongo_lease_core::commands::{Promotion, QueueEntry};
+use mongo_lease_core::rules::{CallId, Instant, next_heartbeat_at};
 use tokio::sync::Notify;
 
+use crate::lock::Lock;
 use crate::release::call_state::CallState;
 use crate::token::Token;
-use crate::wait::stream_state::Stream;
 
 /// The waiters of one manager. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Waiters {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
 }
 
-struct Shared {
-    table: Mutex<Table>,
+struct Inner {
+    table: Lock<Table>,
     /// Notified when the next heartbeat is due earlier than before.
     sooner: Notify,
     /// Notified when a call has joined a queue.
     joined: Notify,
-    life: Duration,
+    waiter_ttl: Duration,
 }
 
 struct Table {
@@ -46,10 +43,38 @@ struct Table {
     next_due_at: Instant,
 }
 
+/// The state of the change stream that reports promotions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    /// No waiter has needed it.
+    Closed,
+    /// It is being opened, and will report events from this oplog time on.
+    Wanted { since: Option<Token> },
+    /// It reports events from `since` on, and in any case events after `opened`.
+    Open { since: Option<Token>, opened: Instant },
+    /// It does not work.
+    Absent,
+}
+
+impl Stream {
+    /// Whether the stream may have missed this waiter's promotion.
+    ///
+    /// Its attempt was sent at `sent`, and joined at oplog time `at`.
+    fn may_have_missed(self, sent: Instant, at: Option<Token>) -> bool {
+        match self {
+            // No waiter relies on an absent stream. After one with an unknown start is opened, every waiter sends an
+            // attempt.
+            Stream::Closed | Stream::Absent | Stream::Wanted { since: None } => false,
+            Stream::Wanted { since } => at < since,
+            Stream::Open { since, opened } => sent < opened && (since.is_none() || at < since),
+        }
+    }
+}
+
 /// The registration of one call.
 pub(crate) struct WaiterSlot {
     pub(crate) call: Arc<CallState>,
-    state: Mutex<State>,
+    state: Lock<State>,
     woken: Notify,
 }
 
@@ -71,13 +96,11 @@ pub(crate) enum Signal {
 }
 
 impl Waiters {
-    pub(crate) fn new(life: Duration) -> Waiters {
-        let next_due_at = Instant::FAR_FUTURE;
-        let stream = Stream::Closed;
+    pub(crate) fn new(waiter_ttl: Duration) -> Waiters {
+        let (stream, next_due_at) = (Stream::Closed, Instant::FAR_FUTURE);
         let table = Table { waiters: HashMap::new(), queued: 0, stream, next_due_at };
-        let shared =
-            Shared { table: Mutex::new(table), sooner: Notify::new(), joined: Notify::new(), life };
-        Waiters { shared: Arc::new(shared) }
+        let (table, sooner, joined) = (Lock::new(table), Notify::new(), Notify::new());
+        Waiters { shared: Arc::new(Inner { table, sooner, joined, waiter_ttl }) }
     }
 
     /// Registers a call that may join a queue. The registration ends with the guard.
@@ -90,19 +113,19 @@ impl Waiters {
             signal: None,
         };
         let id = call.request.call_id.clone();
-        let slot = Arc::new(WaiterSlot { call, state: Mutex::new(state), woken: Notify::new() });
-        self.table().waiters.insert(id, Arc::clone(&slot));
+        let slot = Arc::new(WaiterSlot { call, state: Lock::new(state), woken: Notify::new() });
+        self.shared.table.lock().waiters.insert(id, Arc::clone(&slot));
         WaiterGuard { slot, waiters: self.clone() }
     }
 
     /// Whether a stream reports promotions, or will.
     pub(crate) fn has_stream(&self) -> bool {
-        matches!(self.table().stream, Stream::Wanted { .. } | Stream::Open { .. })
+        matches!(self.shared.table.lock().stream, Stream::Wanted { .. } | Stream::Open { .. })
     }
 
     /// Marks the stream as permanently absent.
     pub(crate) fn disable_stream(&self) {
-        self.table().stream = Stream::Absent;
+        self.shared.table.lock().stream = Stream::Absent;
     }
 
     /// Waits until a call is in a queue. Returns the oplog time from which the stream has to report, if known.
@@ -110,7 +133,7 @@ impl Waiters {
         loop {
             let joined = self.shared.joined.notified();
             {
-                let table = self.table();
+                let table = self.shared.table.lock();
                 match (table.queued, table.stream) {
                     (1.., Stream::Wanted { since }) => return since,
                     (1.., Stream::Absent) => return None,
@@ -125,7 +148,7 @@ impl Waiters {
     /// another attempt: a promotion may have come earlier.
     pub(crate) fn stream_is_open(&self, since: Option<Token>, now: Instant) {
         let open = Stream::Open { since, opened: now };
-        let before = std::mem::replace(&mut self.table().stream, open);
+        let before = std::mem::replace(&mut self.shared.table.lock().stream, open);
         if matches!(before, Stream::Absent | Stream::Wanted { since: None }) {
             self.all_recheck();
         }
@@ -133,13 +156,13 @@ impl Waiters {
 
     /// The stream no longer reports.
     pub(crate) fn stream_is_gone(&self) {
-        self.table().stream = Stream::Absent;
+        self.shared.table.lock().stream = Stream::Absent;
         self.all_recheck();
     }
 
     /// Closes the stream if no call is in a queue. Returns whether it did.
     pub(crate) fn close_stream(&self) -> bool {
-        let mut table = self.table();
+        let mut table = self.shared.table.lock();
         if table.queued == 0 {
             table.stream = Stream::Closed;
         }
@@ -147,30 +170,31 @@ impl Waiters {
     }
 
     pub(crate) fn has_queued(&self) -> bool {
-        self.table().queued > 0
+        self.shared.table.lock().queued > 0
     }
 
     /// Signals a call that it was promoted. A call that is not registered has accepted the promotion already, or gives
     /// it back.
     pub(crate) fn promoted(&self, promotion: Promotion) {
-        let slot = self.table().waiters.get(&promotion.call_id()).cloned();
-        if let Some(slot) = slot {
-            slot.signal(Signal::Promoted(promotion));
-        }
+        self.signal(&promotion.call_id(), Signal::Promoted(promotion));
     }
 
     /// Signals a call to send an attempt.
     pub(crate) fn recheck(&self, call_id: &CallId) {
-        let slot = self.table().waiters.get(call_id).cloned();
+        self.signal(call_id, Signal::Recheck);
+    }
+
+    fn signal(&self, call_id: &CallId, signal: Signal) {
+        let slot = self.shared.table.lock().waiters.get(call_id).cloned();
         if let Some(slot) = slot {
-            slot.signal(Signal::Recheck);
+            slot.signal(signal);
         }
     }
 
     fn all_recheck(&self) {
         for slot in self.all() {
             // A call that is not in a queue yet checks the stream when it joins.
-            if slot.state().is_queued {
+            if slot.state.lock().is_queued {
                 slot.signal(Signal::Recheck);
             }
         }
@@ -183,23 +207,23 @@ impl Waiters {
     }
 
     fn all(&self) -> Vec<Arc<WaiterSlot>> {
-        self.table().waiters.values().cloned().collect()
+        self.shared.table.lock().waiters.values().cloned().collect()
     }
 
     /// The slots whose heartbeat is due or nearly due, and when to check again.
     pub(crate) fn due(&self, now: Instant) -> (Vec<Arc<WaiterSlot>>, Instant) {
         // Heartbeats that are due within half an interval go along with a due one. So all entries come to share one
         // command, however long after each other they joined: of two groups in one interval, one finds the other due.
-        let until = now.after(self.shared.life / 6);
+        let until = now.after(self.shared.waiter_ttl / 6);
         let mut due = Vec::new();
         let mut wake_at = Instant::FAR_FUTURE;
-        let mut table = self.table();
-        let somebody_is = table.waiters.values().any(|slot| slot.state().heartbeat_at <= now);
+        let mut table = self.shared.table.lock();
+        let somebody_is = table.waiters.values().any(|slot| slot.state.lock().heartbeat_at <= now);
         for slot in table.waiters.values() {
-            let mut state = slot.state();
+            let mut state = slot.state.lock();
             if somebody_is && state.heartbeat_at <= until {
                 // Whatever happens to this heartbeat, the next one is sent in time.
-                state.heartbeat_at = now.after(self.shared.life / 3);
+                state.heartbeat_at = now.after(self.shared.waiter_ttl / 3);
                 due.push(Arc::clone(slot));
             }
             wake_at = wake_at.min(state.heartbeat_at);
@@ -219,12 +243,8 @@ impl Waiters {
     }
 
     /// The waiter ttl: how long an entry lasts after a heartbeat.
-    pub(crate) fn life(&self) -> Duration {
-        self.shared.life
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.shared.table.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn waiter_ttl(&self) -> Duration {
+        self.shared.waiter_ttl
     }
 }
 
@@ -237,30 +257,27 @@ impl WaiterSlot {
         QueueEntry { name: self.call.request.name.clone(), value: self.call.request.value.clone() }
     }
 
-    pub(crate) fn heartbeat_confirmed(&self, sent: Instant, life: Duration) {
-        let mut state = self.state();
+    pub(crate) fn heartbeat_confirmed(&self, sent: Instant, waiter_ttl: Duration) {
+        let mut state = self.state.lock();
         state.heartbeat_confirmed = state.heartbeat_confirmed.max(sent);
-        state.heartbeat_at = next_heartbeat_at(state.heartbeat_confirmed, life, state.deadline);
+        state.heartbeat_at =
+            next_heartbeat_at(state.heartbeat_confirmed, waiter_ttl, state.deadline);
     }
 
     /// Moves the next heartbeat to `moment`, if it was later. Used after a heartbeat that was not confirmed.
     pub(crate) fn heartbeat_by(&self, moment: Instant) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.heartbeat_at = state.heartbeat_at.min(moment);
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // A promotion takes precedence over a recheck.
         if signal != Signal::Recheck || state.signal.is_none() {
             state.signal = Some(signal);
         }
         drop(state);
         self.woken.notify_one();
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -277,10 +294,10 @@ impl WaiterGuard {
 
     /// Notes that the call is in the queue. Its attempt was sent at `sent`, and applied at oplog time `at`.
     pub(crate) fn joined_queue(&self, sent: Instant, at: Option<Token>) {
-        let life = self.waiters.life();
-        let mut table = self.waiters.table();
-        self.slot.heartbeat_confirmed(sent, life);
-        let mut state = self.slot.state();
+        let waiter_ttl = self.waiters.waiter_ttl();
+        let mut table = self.waiters.shared.table.lock();
+        self.slot.heartbeat_confirmed(sent, waiter_ttl);
+        let mut state = self.slot.state.lock();
         let heartbeat_at = state.heartbeat_at;
         let is_new = !std::mem::replace(&mut state.is_queued, true);
         drop(state);
@@ -308,12 +325,12 @@ impl WaiterGuard {
 
     /// Another call now waits with this entry, until `deadline`.
     pub(crate) fn set_deadline(&self, deadline: Instant) {
-        let life = self.waiters.life();
-        let mut table = self.waiters.table();
-        let mut state = self.slot.state();
+        let waiter_ttl = self.waiters.waiter_ttl();
+        let mut table = self.waiters.shared.table.lock();
+        let mut state = self.slot.state.lock();
         state.deadline = deadline;
         if state.is_queued {
-            state.heartbeat_at = next_heartbeat_at(state.heartbeat_confirmed, life, deadline);
+            state.heartbeat_at = next_heartbeat_at(state.heartbeat_confirmed, waiter_ttl, deadline);
         }
         let is_sooner = state.heartbeat_at < table.next_due_at;
         if is_sooner {
@@ -329,7 +346,7 @@ impl WaiterGuard {
     pub(crate) async fn signal(&self) -> Signal {
         loop {
             let woken = self.slot.woken.notified();
-            if let Some(signal) = self.slot.state().signal.take() {
+            if let Some(signal) = self.slot.state.lock().signal.take() {
                 return signal;
             }
             woken.await;
@@ -340,7 +357,7 @@ impl WaiterGuard {
     pub(crate) async fn promotion(&self) -> Promotion {
         loop {
             let woken = self.slot.woken.notified();
-            let signal = self.slot.state().signal.take_if(|it| *it != Signal::Recheck);
+            let signal = self.slot.state.lock().signal.take_if(|it| *it != Signal::Recheck);
             if let Some(Signal::Promoted(promotion)) = signal {
                 return promotion;
             }
@@ -350,15 +367,15 @@ impl WaiterGuard {
 
     /// Clears a pending recheck, because the call is about to send an attempt.
     pub(crate) fn clear_recheck(&self) {
-        let _ = self.slot.state().signal.take_if(|signal| *signal == Signal::Recheck);
+        let _ = self.slot.state.lock().signal.take_if(|signal| *signal == Signal::Recheck);
     }
 }
 
 impl Drop for WaiterGuard {
     fn drop(&mut self) {
-        let mut table = self.waiters.table();
+        let mut table = self.waiters.shared.table.lock();
         table.waiters.remove(&self.slot.call.request.call_id);
-        if self.slot.state().is_queued {
+        if self.slot.state.lock().is_queued {
             table.queued -= 1;
         }
     }

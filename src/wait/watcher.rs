@@ -6,10 +6,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use mongo_lease_core::commands::probe::Ping;
-use mongo_lease_core::commands::watch::StreamEvent;
-use mongo_lease_core::rules::backoff::REOPEN;
-use mongo_lease_core::rules::ids::ManagerId;
+use mongo_lease_core::commands::{Ping, StreamEvent};
+use mongo_lease_core::rules::{ManagerId, REOPEN};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
@@ -46,18 +44,19 @@ enum StreamEnd {
     Stopped,
     /// No call waits.
     Idle,
-    /// The stream uses the connection that other commands need.
-    Crowded {
-        reason: String,
-        /// Whether it had reported before.
-        was_open: bool,
-    },
-    /// The stream failed.
     Failed {
         reason: String,
         /// Whether it had reported before.
         was_open: bool,
+        /// It uses the connection that other commands need.
+        is_crowded: bool,
     },
+}
+
+impl StreamEnd {
+    fn failed(reason: String, was_open: bool) -> StreamEnd {
+        StreamEnd::Failed { reason, was_open, is_crowded: false }
+    }
 }
 
 impl Watcher {
@@ -75,22 +74,21 @@ impl Watcher {
                 () = stop.cancelled() => return,
                 since = self.waiters.until_queued() => since,
             };
-            let (reason, was_open) = match self.watch(since, &stop).await {
+            let (reason, was_open, is_crowded) = match self.watch(since, &stop).await {
                 StreamEnd::Stopped => return,
                 StreamEnd::Idle => {
                     is_polling = false;
                     delays = clock::jittered(REOPEN);
                     continue;
                 }
-                // Each try costs all other commands a moment, so tries become rarer.
-                StreamEnd::Crowded { reason, was_open } => (reason, was_open),
-                StreamEnd::Failed { reason, was_open } => {
-                    if was_open {
-                        delays = clock::jittered(REOPEN);
-                    }
-                    (reason, was_open)
+                StreamEnd::Failed { reason, was_open, is_crowded } => {
+                    (reason, was_open, is_crowded)
                 }
             };
+            // In a crowded pool each try costs all other commands a moment, so tries become rarer.
+            if was_open && !is_crowded {
+                delays = clock::jittered(REOPEN);
+            }
             self.waiters.stream_is_gone();
             // Reported once, not at each try.
             if was_open || !is_polling {
@@ -109,16 +107,10 @@ impl Watcher {
     async fn watch(&self, since: Option<Token>, stop: &CancellationToken) -> StreamEnd {
         let deadline = self.runner.clock().now().after(OPENING);
         let opening = self.runner.watch(&self.manager_id, since, AWAIT, deadline);
-        let opened = tokio::select! {
-            biased;
-            () = stop.cancelled() => return StreamEnd::Stopped,
-            opened = opening => opened,
-        };
-        match opened {
-            Ok(stream) => self.follow(stream, since, stop).await,
-            Err(failure) => {
-                StreamEnd::Failed { reason: Error::from(failure).to_string(), was_open: false }
-            }
+        match stop.run_until_cancelled(opening).await {
+            None => StreamEnd::Stopped,
+            Some(Ok(stream)) => self.follow(stream, since, stop).await,
+            Some(Err(failure)) => StreamEnd::failed(Error::from(failure).to_string(), false),
         }
     }
 
@@ -149,11 +141,11 @@ impl Watcher {
                         heard = &mut next => break heard,
                         () = self.runner.clock().sleep_until(silent_at) => {
                             let reason = format!("the change stream was silent for {SILENCE:?}");
-                            return StreamEnd::Failed { reason, was_open };
+                            return StreamEnd::failed(reason, was_open);
                         }
                         passed = &mut passing, if !has_passed => {
                             if let Err(reason) = passed {
-                                return StreamEnd::Crowded { reason, was_open };
+                                return StreamEnd::Failed { reason, was_open, is_crowded: true };
                             }
                             has_passed = true;
                             self.stream_works(since, &mut was_open);
@@ -166,7 +158,7 @@ impl Watcher {
                 Ok(Heard::NotOurs) => {}
                 Ok(Heard::Closed) => {
                     let reason = "the server closed the change stream".to_owned();
-                    return StreamEnd::Failed { reason, was_open };
+                    return StreamEnd::failed(reason, was_open);
                 }
                 Ok(Heard::Idle) => {
                     let is_idle = !self.waiters.has_queued();
@@ -175,9 +167,7 @@ impl Watcher {
                     }
                     was_idle = is_idle;
                 }
-                Err(error) => {
-                    return StreamEnd::Failed { reason: Error::from(error).to_string(), was_open };
-                }
+                Err(error) => return StreamEnd::failed(Error::from(error).to_string(), was_open),
             }
         }
     }
@@ -203,21 +193,16 @@ impl Watcher {
         }
     }
 
-    /// Whether a command gets through while the stream has its connection. It does not in a pool of one connection, or
-    /// where the streams of several managers use the whole pool. There, a stream would block all other commands.
+    /// Whether a command gets through while the stream has its connection: the streams of several managers may use the
+    /// whole pool, and block all other commands.
     async fn a_ping_passes(&self) -> Result<(), String> {
         let clock = self.runner.clock();
         clock.sleep(BESIDE).await;
         // From now on, and not from a moment that the end of the sleep may be long after.
         let policy = RetryPolicy::one_attempt(clock.now(), PASSING);
-        match retry::run(&self.runner, Ping, policy).await {
-            Ok(_) => Ok(()),
-            Err(failure) => {
-                let error = Error::from(failure);
-                Err(format!(
-                    "no other command gets through while the change stream is open: {error}"
-                ))
-            }
-        }
+        let passed = retry::run(&self.runner, Ping, policy).await.map_err(Error::from);
+        passed.map(drop).map_err(|error| {
+            format!("no other command gets through while the change stream is open: {error}")
+        })
     }
 }

@@ -59,7 +59,7 @@ async fn other_names_do_not_wait_for_the_release_of_a_dropped_lease() {
 
 /// After that it gets the true answer.
 #[tokio::test]
-async fn an_acquire_waits_for_a_held_up_release_for_one_attempt() {
+async fn an_acquire_waits_for_a_blocked_release_for_one_attempt() {
     let (_server, _database, leases, guard) = setup().await;
     let lease = leases.acquire("a").await.unwrap();
     drop(lease);

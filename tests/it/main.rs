@@ -32,11 +32,11 @@
 //! | A loss to a tombstone that keeps the name blocked was reported as a take-over | `a_loss_to_a_tombstone_reads_removed_also_where_it_is_kept` |
 //! | A manager that released a thousand leases in five minutes made tombstones although the option was off | `every_release_deletes_unless_told_otherwise` |
 //! | The error at the end of a wait said how long the lease was still held, by an answer that was long out of date | `a_wait_timeout_names_the_last_known_holder` |
-//! | Fifty leases were dropped, one under an open guard: all fifty stayed held for their ttl, and no waiter was promoted | `leases_dropped_beside_a_guarded_one_are_free_soon`, `leases_dropped_beside_a_held_up_one_are_free_soon` |
-//! | A shutdown beside one held-up lease released none of fifty, took its whole bound and left tasks behind | `a_shutdown_beside_a_held_up_lease_releases_the_rest`, `a_shutdown_ends_the_give_back_of_a_held_up_lease` |
-//! | Releases in one command with a held-up lease took 5 s, and were `Unknown` | `releases_beside_that_of_a_held_up_lease_are_answered`, `each_of_several_held_up_leases_is_found` |
-//! | Calls for free leases timed out in one command with a call for a held-up one: its deadline was the latest of all | `free_leases_are_granted_beside_a_held_up_one` |
-//! | Joins that a transaction held up occupied all slots, and a ping took 2 s | `calls_that_cannot_join_a_queue_delay_nobody`, `many_calls_for_one_held_up_lease_delay_nobody` |
+//! | Fifty leases were dropped, one under an open guard: all fifty stayed held for their ttl, and no waiter was promoted | `leases_dropped_beside_a_guarded_one_are_free_soon`, `leases_dropped_beside_a_blocked_one_are_free_soon` |
+//! | A shutdown beside one blocked lease released none of fifty, took its whole bound and left tasks behind | `a_shutdown_beside_a_blocked_lease_releases_the_rest`, `a_shutdown_ends_the_give_back_of_a_blocked_lease` |
+//! | Releases in one command with a blocked lease took 5 s, and were `Unknown` | `releases_beside_that_of_a_blocked_lease_are_answered`, `each_of_several_blocked_leases_is_found` |
+//! | Calls for free leases timed out in one command with a call for a blocked one: its deadline was the latest of all | `free_leases_are_granted_beside_a_blocked_one` |
+//! | Joins that a transaction blocked occupied all slots, and a ping took 2 s | `calls_that_cannot_join_a_queue_delay_nobody`, `many_calls_for_one_blocked_lease_delay_nobody` |
 //! | In the specification, an entry whose value is no text did not count in the queue, and the comparison with the real one failed occasionally | `the_server_does_what_the_specification_says` |
 //! | The fence was two fragments: the line that added the caller's own `$set` replaced the one that stored the token, and nothing was ever refused | `the_token_joins_the_set_of_an_update`, by a review |
 //! | The fence let an older token through where one element of an array in its field was older or null | `a_value_that_is_no_token_refuses_every_write` |
@@ -72,7 +72,7 @@
 //! | A release that found nothing sent a second command: each of 200 dropped leases an update of its own, where they had shared a few | `dropped_leases_that_are_gone_share_commands`, `calls_given_up_without_an_answer_are_released_together`, `a_release_of_nothing_costs_a_delete_an_update_and_a_look` |
 //! | A promoted writer that readers waited for sent four commands, one after the other, to hand over | `a_promoted_writer_hands_over_to_readers_in_one_command` |
 //! | In memory, `MemoryStore::release` ended no writer that a reader waited for | `releasing_a_writers_name_admits_a_reader` |
-//! | Each permit and each waiting call of a held-up name had a command of its own, one after the other in the one slot for held-up documents: those of other names starved | `permits_of_a_held_up_name_are_renewed_together`, `calls_for_a_held_up_name_share_heartbeats` |
+//! | Each permit and each waiting call of a blocked name had a command of its own, one after the other in the one slot for blocked documents: those of other names starved | `permits_of_a_blocked_name_are_renewed_together`, `calls_for_a_blocked_name_share_heartbeats` |
 //! | Each of the sixteen waiting calls of a process sent an attempt in each waiter ttl, and a look followed each of their heartbeats | `waiting_calls_of_one_process_recheck_by_one_of_them` |
 //! | The end of one permit was reported as a failed renewal of all others that the process had under its name | `a_permit_that_ends_raises_no_alarm_for_others` |
 //! | A permit's `expires_at` was the time of the last holder of its name | `a_permit_expires_by_its_own_ttl`, by a review |
@@ -103,6 +103,7 @@
 
 mod acquire;
 mod api;
+mod blocked;
 mod cancel;
 mod churn;
 mod clients;
@@ -122,7 +123,6 @@ mod fence;
 mod fencing_example;
 mod first_upsert;
 mod guard;
-mod held_up;
 mod indexes;
 mod inspect;
 mod keys;

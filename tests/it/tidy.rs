@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// `manager`, `acquire` and `lease` are the public face, and the modules above them are built on that alone. They share
 /// `engine`. Below it come the tasks, the runner, and at the bottom what knows nothing of the others. The protocol with
 /// its commands is a package of its own, `core`.
-const MODULES: [&str; 26] = [
+const MODULES: [&str; 27] = [
     "tower",
     "election",
     "scheduled_job",
@@ -40,6 +40,7 @@ const MODULES: [&str; 26] = [
     "memory",
     "clock",
     "token",
+    "lock",
 ];
 
 /// Banned texts, and the files that may contain each.

@@ -1,18 +1,9 @@
-//! The parts that acquires have in common: the request, the answers, and the upsert.
-
-use std::sync::Arc;
-use std::time::Duration;
+//! The request of an acquire, and the answers to it.
 
 use chrono::{DateTime, Utc};
 
-use super::{literal, majority, one_more_write, simple_collation};
-use crate::bson::{Bson, Document, Timestamp, doc};
-use crate::format::{self, grant};
-use crate::info::LeaseInfo;
-use crate::rules::ids::{CallId, GrantId};
-use crate::rules::permits::Permits;
-use crate::rules::time::{Instant, millis_up};
-use crate::rules::timing::Timing;
+use super::*;
+use crate::spec::QueueOptions;
 
 /// The request of one acquire call, the same for all of its attempts.
 #[derive(Clone, Debug)]
@@ -37,13 +28,16 @@ pub struct AcquireRequest {
     pub joins: Option<QueueOptions>,
 }
 
-/// How a call waits in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueOptions {
-    /// How long the queue entry counts after a heartbeat.
-    pub life: Duration,
-    /// The most entries that a queue may have.
-    pub queue_max: u32,
+impl AcquireRequest {
+    /// For how long the server counts a grant, in milliseconds.
+    pub(super) fn lasts_ms(&self) -> i64 {
+        millis_up(self.timing.ttl + self.timing.max_clock_skew)
+    }
+
+    /// The token of a grant that this reply shows; `None` where the server has no oplog.
+    pub(super) fn token(&self, reply: &Document) -> Result<Option<Timestamp>, DecodeError> {
+        self.has_oplog.then(|| reply::token(reply)).transpose()
+    }
 }
 
 /// The server's answer to an attempt.
@@ -118,44 +112,4 @@ pub struct GrantedShare {
     pub permits: Permits,
     /// The document may expire later, with another holder.
     pub expires_at: Option<DateTime<Utc>>,
-}
-
-/// One upsert that replaces the document. The reply shows `fields` of the new document.
-pub(super) fn upsert(
-    collection: &str,
-    query: Document,
-    replacement: Document,
-    fields: Document,
-) -> Document {
-    doc! {
-        "findAndModify": collection,
-        "query": query,
-        "update": [{ "$replaceWith": replacement }],
-        "upsert": true,
-        "new": true,
-        "fields": fields,
-        // The server refuses the hint when the index is missing: without the index, two upserts could both win.
-        "hint": { format::NAME: 1 },
-        "collation": simple_collation(),
-        "writeConcern": majority(),
-    }
-}
-
-/// The fields of a new grant, with this echo.
-pub(super) fn anew(
-    request: &AcquireRequest,
-    grant_id: &GrantId,
-    sent: impl Into<Bson>,
-) -> Document {
-    doc! {
-        grant::VALUE: literal(&request.value),
-        grant::ID: literal(grant_id.as_str()),
-        grant::SENT_MICROS: sent.into(),
-        grant::OWNER: literal(&*request.owner),
-        grant::ACQUIRED_AT: "$$NOW",
-        grant::TTL_MS: Bson::Int64(millis_up(request.timing.ttl)),
-        grant::MAX_CLOCK_SKEW_MS: Bson::Int64(millis_up(request.timing.max_clock_skew)),
-        grant::METADATA: literal(request.metadata.clone()),
-        grant::WRITES: one_more_write(),
-    }
 }

@@ -1,19 +1,11 @@
 //! The reply to an acquire: the lease, and the caller's own grant in either form.
 
-use crate::bson::{Bson, Document, doc};
-use crate::format::holder;
-use crate::rules::ids::GrantId;
-use crate::rules::permits::Permits;
-use crate::rules::time::{Instant, from_millis};
-
+use super::acquire_parts::{AcquireRequest, GrantedShare};
 use super::admission::{elements, is_of, is_shared};
-use super::variables::{Variable, bind, filter};
-use crate::bson::Timestamp;
-use crate::commands::DecodeError;
-use crate::commands::acquire_parts::{AcquireReply, AcquireRequest, Granted, GrantedShare};
-use crate::commands::literal;
-use crate::commands::snapshot::{self, LeaseSnapshot};
-use crate::info::{LeaseInfo, LeaseState};
+use super::fast_acquire::document;
+use super::snapshot::{self, LeaseSnapshot};
+use super::variables::{Variable, bind, filter, in_scope};
+use super::*;
 
 /// The fields of the reply: the caller's own record in shared use, the time until the first holder's expiry, the
 /// permits in use, and the smallest limit. They count every holder in the document, also those that have just expired.
@@ -27,47 +19,37 @@ pub(super) const AHEAD: &str = "ahead";
 /// Whether the queue has an element, live or dead.
 pub(super) const HAS_QUEUE: &str = "hasQueue";
 
-/// The fields of that record in the reply.
-const OWN_FIELDS: [&str; 4] = [holder::ID, holder::EXPIRES_AT, holder::PERMITS, holder::LIMIT];
-
 /// A call for the exclusive lease finds its grant in the plain fields, and needs to know of a lease in shared use only
 /// that it is. A call for a share needs its own record.
 pub(super) fn projection(request: &AcquireRequest) -> Document {
-    match request.permits.is_exclusive() {
-        true => snapshot::projection(),
-        false => with_shared(bind("elements", elements(), |list| of_lease(list, &request.value))),
+    let projection = snapshot::projection();
+    if request.permits.is_exclusive() {
+        return projection;
     }
+    let shared = bind("elements", elements(), |elements| of_lease(elements, &request.value));
+    with(projection, SHARED, shared)
 }
 
 /// The same for a first attempt with this id, whose reply most often is a grant.
 ///
 /// A last holder with this id that was admitted at the time of this command was admitted by it. Then the list is not
-/// corrupt, and the call needs to know no more of the others than whether there are any. To check 100 others for each
-/// reply cost the server an eighth of the processor time of an exclusive pair (the case `permits` of the benchmark).
+/// corrupt, and the call needs to know no more of the others than whether there are any. A check of all others would
+/// cost the server much time.
 pub(super) fn fast_projection(value: &str, id: &str) -> Document {
-    with_shared(bind("elements", elements(), |elements| {
-        bind("last", doc! { "$arrayElemAt": [elements, -1] }, |last| {
-            let is_new = doc! {
-                "$and": [
-                    { "$eq": [last.field(holder::ID), literal(id)] },
-                    { "$eq": [last.field(holder::ACQUIRED_AT), "$$NOW"] },
-                ],
-            };
-            let is_alone = doc! { "$eq": [{ "$size": elements }, 1] };
-            let granted = doc! {
-                OWN: own_part(last),
-                IN_USE: { "$cond": [&is_alone, last.field(holder::PERMITS), "$$REMOVE"] },
-                LIMIT: { "$cond": [is_alone, last.field(holder::LIMIT), "$$REMOVE"] },
-            };
-            doc! { "$cond": [is_new, granted, of_lease(elements, value)] }
-        })
-    }))
-}
-
-fn with_shared(shared: Document) -> Document {
-    let mut fields = snapshot::projection();
-    fields.insert(SHARED, shared);
-    fields
+    let shared = in_scope(|scope| {
+        let elements = scope.bind("elements", elements());
+        let last = scope.bind("last", doc! { "$arrayElemAt": [elements, -1] });
+        let is_this = eq(last.field(holder::ID), literal(id));
+        let is_new = eq(last.field(holder::ACQUIRED_AT), "$$NOW");
+        let is_alone = eq(doc! { "$size": elements }, 1);
+        let granted = doc! {
+            OWN: own_part(last),
+            IN_USE: cond(&is_alone, last.field(holder::PERMITS), "$$REMOVE"),
+            LIMIT: cond(is_alone, last.field(holder::LIMIT), "$$REMOVE"),
+        };
+        cond(all([is_this, is_new]), granted, of_lease(elements, value))
+    });
+    with(snapshot::projection(), SHARED, shared)
 }
 
 /// The part of a reply that tells of these holders, if the lease is in shared use.
@@ -78,44 +60,20 @@ fn of_lease(elements: Variable, value: &str) -> Document {
         OWN: bind("own", doc! { "$arrayElemAt": [own, 0] }, own_part),
         FIRST_MS: bind("first", first, |first| {
             let left = doc! { "$subtract": [first, "$$NOW"] };
-            doc! { "$cond": [{ "$lte": [first, "$$NOW"] }, Bson::Int64(0), left] }
+            cond(doc! { "$lte": [first, "$$NOW"] }, 0_i64, left)
         }),
         IN_USE: { "$sum": elements.field(holder::PERMITS) },
         LIMIT: { "$min": elements.field(holder::LIMIT) },
     };
-    doc! { "$cond": [is_shared(elements), shared, {}] }
+    cond(is_shared(elements), shared, doc! {})
 }
 
 fn own_part(of: Variable) -> Document {
-    OWN_FIELDS.into_iter().map(|field| (field.to_owned(), Bson::from(of.field(field)))).collect()
+    of.fields([holder::ID, holder::EXPIRES_AT, holder::PERMITS, holder::LIMIT])
 }
 
-/// The caller's own grant.
-pub(super) struct Own {
-    pub(super) id: GrantId,
-    /// Its part of a lease in shared use.
-    share: Option<GrantedShare>,
-}
-
-impl Own {
-    pub(super) fn granted(
-        self,
-        sent: Instant,
-        token: Option<Timestamp>,
-        info: LeaseInfo,
-    ) -> AcquireReply {
-        let Own { id: grant_id, share } = self;
-        AcquireReply::Granted(Granted { sent, grant_id, token, info, share })
-    }
-}
-
-/// The grant of the exclusive lease, if this call has it.
-fn own_lease(snapshot: &LeaseSnapshot, request: &AcquireRequest) -> Option<Own> {
-    let is_held = snapshot.info.value.as_ref() == Some(&request.value);
-    let is_sound = !matches!(snapshot.info.state, LeaseState::Damaged { .. });
-    let id = snapshot.grant_id.clone().filter(|_| is_held && is_sound)?;
-    Some(Own { id, share: None })
-}
+/// The caller's own grant: its id, and its part of a lease in shared use.
+pub(super) type Own = (GrantId, Option<GrantedShare>);
 
 /// The grant of this record. Its permits may be those of an earlier call with the same value.
 fn own_share(record: &Document, request: &AcquireRequest) -> Option<Own> {
@@ -126,7 +84,7 @@ fn own_share(record: &Document, request: &AcquireRequest) -> Option<Own> {
         permits: permits.unwrap_or(request.permits),
         expires_at: snapshot::date(record, holder::EXPIRES_AT),
     };
-    Some(Own { id: GrantId::from(record.get_str(holder::ID).ok()?), share: Some(share) })
+    Some((GrantId::from(record.get_str(holder::ID).ok()?), Some(share)))
 }
 
 /// The document in a reply.
@@ -138,9 +96,7 @@ pub(super) struct Found {
 }
 
 pub(super) fn read(reply: &Document, request: &AcquireRequest) -> Result<Found, DecodeError> {
-    let document = reply.get_document("value").map_err(|_| {
-        DecodeError::Reply("the reply to an acquire contains no document".to_owned())
-    })?;
+    let document = document(reply)?;
     let mut snapshot = snapshot::read(document);
     // Another program's name may match ours without being a string.
     snapshot.info.name.clone_from(&request.name);
@@ -150,12 +106,14 @@ pub(super) fn read(reply: &Document, request: &AcquireRequest) -> Result<Found, 
         snapshot.info.remaining = Some(from_millis(first));
     }
     if let Some((in_use, limit)) = number(IN_USE).zip(number(LIMIT)) {
-        let counts = (snapshot::small(in_use), snapshot::small(limit));
-        snapshot.info.count_permits([counts]);
+        snapshot.info.count_permits([(snapshot::small(in_use), snapshot::small(limit))]);
     }
-    let own = match request.permits.is_exclusive() {
-        true => own_lease(&snapshot, request),
-        false => shared.and_then(|it| own_share(it.get_document(OWN).ok()?, request)),
+    let own = if request.permits.is_exclusive() {
+        let is_own = snapshot.info.value.as_ref() == Some(&request.value)
+            && !matches!(snapshot.info.state, LeaseState::Damaged { .. });
+        snapshot.grant_id.clone().filter(|_| is_own).map(|id| (id, None))
+    } else {
+        shared.and_then(|it| own_share(it.get_document(OWN).ok()?, request))
     };
     Ok(Found {
         snapshot,

@@ -3,21 +3,16 @@
 //! An element of `holders` that lacks a field, or has one of a foreign type, makes the list corrupt: nobody is admitted
 //! beside it. The list counts only while the document's value is that of shared use.
 
-use crate::bson::{Bson, Document, doc};
-use crate::format::{self, entry, grant, holder};
-use crate::rules::permits::LIMIT_MAX;
-
-use super::queue::has_types;
-use super::variables::{Variable, bind, filter, map, reduce};
-use super::{is_date, literal, one_more_write, path, queue};
+use super::acquire_parts::AcquireRequest;
+use super::variables::{Scope, Variable, bind, filter, in_scope, map, reduce};
+use super::*;
 
 /// More than a queue may have.
 pub(super) const LENGTH_MAX: i32 = 10_000;
 
-/// The list of holders as an array, whatever the field holds.
+/// The list of holders as an array.
 pub(super) fn elements() -> Document {
-    let holders = path(format::HOLDERS);
-    doc! { "$cond": [{ "$isArray": [&holders] }, &holders, []] }
+    queue::list(format::HOLDERS)
 }
 
 /// A condition: the lease is in shared use, and each element is a holder with a permit at least.
@@ -32,16 +27,15 @@ pub(super) fn is_shared(elements: Variable) -> Document {
         (holder::LIMIT, "long"),
     ];
     let each = map(elements, |each| {
-        doc! { "$and": [has_types(each, FIELDS), { "$gte": [each.field(holder::PERMITS), 1] }] }
+        let has_permit = doc! { "$gte": [each.field(holder::PERMITS), 1] };
+        all([queue::has_types(each, FIELDS), has_permit])
     });
-    doc! {
-        "$and": [
-            { "$eq": [path(format::VALUE), format::SHARED_VALUE] },
-            is_date(format::EXPIRES_AT),
-            { "$gt": [{ "$size": elements }, 0] },
-            { "$allElementsTrue": [each] },
-        ],
-    }
+    all([
+        eq(path(format::VALUE), format::SHARED_VALUE),
+        is_date(format::EXPIRES_AT),
+        doc! { "$gt": [{ "$size": elements }, 0] },
+        doc! { "$allElementsTrue": [each] },
+    ])
 }
 
 /// A condition: the lease has no expiry, or one in the past. An expiry of another type is corrupt: the lease is never
@@ -49,7 +43,7 @@ pub(super) fn is_shared(elements: Variable) -> Document {
 pub(super) fn has_no_holder() -> Document {
     let absent = doc! { "$in": [{ "$type": path(format::EXPIRES_AT) }, ["missing", "null"]] };
     let expired = doc! { "$lte": [path(format::EXPIRES_AT), "$$NOW"] };
-    doc! { "$or": [absent, { "$and": [is_date(format::EXPIRES_AT), expired] }] }
+    any([absent, all([is_date(format::EXPIRES_AT), expired])])
 }
 
 /// A condition: this holder has not expired.
@@ -59,20 +53,28 @@ pub(super) fn is_unexpired(each: Variable) -> Document {
 
 /// A condition: this holder or entry has this value.
 pub(super) fn is_of(each: Variable, value: &str) -> Document {
-    doc! { "$eq": [each.field(holder::VALUE), literal(value)] }
+    eq(each.field(holder::VALUE), literal(value))
 }
 
 /// A condition: this entry is live, and its waiter holds nothing.
 pub(super) fn waits(each: Variable, kept: Variable) -> Document {
-    let holds = doc! { "$in": [each.field(entry::VALUE), kept.field(holder::VALUE)] };
-    doc! { "$and": [queue::is_live(each), { "$not": holds }] }
+    let holds = is_in(each.field(entry::VALUE), kept.field(holder::VALUE));
+    all([queue::is_live(each), not(holds)])
 }
 
 /// A write that admits as many waiters as fit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room<'a> {
-    /// The caller's value, where it asks to be admitted. It is alive, so it gets its whole ttl.
-    pub(super) asker: Option<&'a str>,
+    /// The caller, where it asks to be admitted. It is alive, so it gets its whole ttl.
+    pub(super) asker: Option<&'a AcquireRequest>,
+    /// `None` where the grant of an exclusive holder ends: anybody may be admitted, and nobody stays. Without the parts
+    /// for those who stay, the server has less to parse.
+    pub(super) beside: Option<Beside>,
+}
+
+/// The holders beside whom waiters are admitted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Beside {
     /// The holders in shared use that stay.
     pub(super) kept: Variable,
     /// Whether anybody may be admitted.
@@ -82,62 +84,75 @@ pub(super) struct Room<'a> {
 /// A line of which the first entries are admitted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Admitted {
-    /// How many are admitted.
-    pub(super) count: Variable,
-    /// Those that are.
+    /// The holders that these become.
     pub(super) admitted: Variable,
     /// Those that wait.
     pub(super) rest: Variable,
 }
 
 impl Room<'_> {
-    /// An expression in the scope of how many entries of this line fit, from the first one on.
-    pub(super) fn of_line(
-        self,
-        line: impl Into<Bson>,
-        inner: impl FnOnce(Admitted) -> Document,
-    ) -> Document {
-        bind("callers", line, |line| {
-            bind("count", self.fitting(line), |count| {
-                // The server refuses to take no element of a list.
-                let is_any = doc! { "$gt": [count, 0] };
-                let first = doc! { "$cond": [is_any, { "$slice": [line, count] }, []] };
-                let rest = doc! { "$slice": [line, count, LENGTH_MAX] };
-                bind("admitted", first, |admitted| {
-                    bind("rest", rest, |rest| inner(Admitted { count, admitted, rest }))
-                })
-            })
-        })
+    /// Binds those entries of this line that fit, from the first one on.
+    pub(super) fn of_line(self, scope: &mut Scope, line: impl Into<Bson>) -> Admitted {
+        let line = scope.bind("callers", line);
+        let count = scope.bind("fit", self.fitting(line)).field("count");
+        // The server refuses to take no element of a list.
+        let is_any = doc! { "$gt": [&count, 0] };
+        let first = cond(is_any, doc! { "$slice": [line, &count] }, NO_ELEMENT);
+        let admitted = scope.bind("admitted", map(first, |each| self.admitted(each)));
+        let rest = scope.bind("rest", doc! { "$slice": [line, count, LENGTH_MAX] });
+        Admitted { admitted, rest }
     }
 
     /// How many entries fit: the first that does not fit blocks the others.
     fn fitting(self, line: Variable) -> Document {
-        let limits = doc! {
-            "$concatArrays": [self.kept.field(holder::LIMIT), [i64::from(LIMIT_MAX)]],
+        let limit_max = i64::from(LIMIT_MAX);
+        let (used, bound) = match self.beside {
+            None => (Bson::from(0), Bson::from(limit_max)),
+            Some(Beside { kept, open }) => {
+                let limits = doc! { "$concatArrays": [kept.field(holder::LIMIT), vec![limit_max]] };
+                let used = doc! { "$sum": kept.field(holder::PERMITS) };
+                (used.into(), cond(open, doc! { "$min": limits }, -1).into())
+            }
         };
-        let initial = doc! {
-            "count": 0,
-            "used": { "$sum": self.kept.field(holder::PERMITS) },
-            "bound": { "$cond": [self.open, { "$min": limits }, -1] },
-        };
-        let fit = reduce(line, initial, |value, this| {
-            let used = doc! { "$add": [value.field("used"), this.field(entry::PERMITS)] };
-            let bound = doc! { "$min": [value.field("bound"), this.field(entry::LIMIT)] };
-            bind("used", used, |used| {
-                bind("bound", bound, |bound| {
-                    let count = doc! { "$add": [value.field("count"), 1] };
-                    doc! {
-                        "$cond": [
-                            { "$lte": [used, bound] },
-                            { "count": count, "used": used, "bound": bound },
-                            // Nothing fits behind it.
-                            { "count": value.field("count"), "used": 0, "bound": -1 },
-                        ],
-                    }
-                })
+        reduce(line, doc! { "count": 0, "used": used, "bound": bound }, |value, this| {
+            in_scope(|scope| {
+                let used = doc! { "$add": [value.field("used"), this.field(entry::PERMITS)] };
+                let used = scope.bind("used", used);
+                let bound = doc! { "$min": [value.field("bound"), this.field(entry::LIMIT)] };
+                let bound = scope.bind("bound", bound);
+                let count = doc! { "$add": [value.field("count"), 1] };
+                let one_more = doc! { "count": count, "used": used, "bound": bound };
+                // Nothing fits behind it.
+                let full = doc! { "count": value.field("count"), "used": 0, "bound": -1 };
+                cond(doc! { "$lte": [used, bound] }, one_more, full)
             })
-        });
-        bind("fit", fit, |fit| fit.field("count"))
+        })
+    }
+
+    /// The holder that an entry becomes. The fields of both have the same names.
+    fn admitted(self, each: Variable) -> Document {
+        let granted = doc! {
+            holder::ACQUIRED_AT: "$$NOW",
+            holder::EXPIRES_AT: self.until(each),
+            holder::WRITES: 1_i64,
+        };
+        let input = merge(each, granted);
+        doc! { "$unsetField": { "field": entry::HEARTBEAT_AT, "input": input } }
+    }
+
+    /// Until when an admission lasts. It counts from the waiter's newest heartbeat where `$$NOW` is older.
+    ///
+    /// A waiter that sent no command for it may have died since that heartbeat, so it gets no more than the life of its
+    /// entry.
+    fn until(self, of: Variable) -> Document {
+        let heartbeat_at = of.field(entry::HEARTBEAT_AT);
+        let waiter_ttl = doc! { "$subtract": [of.field(entry::EXPIRES_AT), &heartbeat_at] };
+        let term = max(0_i64, doc! { "$min": [of.field(entry::TTL_MS), waiter_ttl] });
+        let term = match self.asker {
+            None => term,
+            Some(asker) => cond(is_of(of, &asker.value), of.field(entry::TTL_MS), term),
+        };
+        doc! { "$add": [max("$$NOW", heartbeat_at), term, of.field(entry::MAX_CLOCK_SKEW_MS)] }
     }
 
     /// The fields that change: the first waiter has the exclusive lease, or the waiters are beside the `refreshed`
@@ -148,91 +163,53 @@ impl Room<'_> {
         refreshed: impl Into<Bson>,
         nobody: Document,
     ) -> Document {
-        let first = doc! { "$arrayElemAt": [of.admitted, 0] };
-        let all = doc! { "$concatArrays": [refreshed.into(), self.holders(of)] };
-        let shared = bind("all", all, |all| {
-            doc! { "$cond": [{ "$ne": [all, []] }, self.shared(of, all), nobody] }
-        });
-        bind("first", first, |first| {
-            let is_exclusive = doc! { "$eq": [first.field(entry::LIMIT), 1] };
-            doc! { "$cond": [is_exclusive, self.exclusive(of, first), shared] }
-        })
-    }
-
-    /// The holders that the admitted entries become.
-    fn holders(self, of: Admitted) -> Document {
-        map(of.admitted, |each| {
-            doc! {
-                holder::VALUE: each.field(entry::VALUE),
-                holder::ID: each.field(entry::ID),
-                holder::SENT_MICROS: each.field(entry::SENT_MICROS),
-                holder::OWNER: each.field(entry::OWNER),
-                holder::ACQUIRED_AT: "$$NOW",
-                holder::EXPIRES_AT: self.until(each),
-                holder::TTL_MS: each.field(entry::TTL_MS),
-                holder::MAX_CLOCK_SKEW_MS: each.field(entry::MAX_CLOCK_SKEW_MS),
-                holder::METADATA: each.field(entry::METADATA),
-                holder::PERMITS: each.field(entry::PERMITS),
-                holder::LIMIT: each.field(entry::LIMIT),
-                holder::WRITES: 1_i64,
-            }
-        })
-    }
-
-    /// Until when an admission lasts. It counts from the waiter's newest heartbeat where `$$NOW` is older.
-    ///
-    /// A waiter that sent no command for it may have died since that heartbeat, so it gets no more than the life of its
-    /// entry.
-    fn until(self, of: Variable) -> Document {
-        let (expires_at, heartbeat_at) =
-            (of.field(entry::EXPIRES_AT), of.field(entry::HEARTBEAT_AT));
-        let life = doc! { "$subtract": [expires_at, &heartbeat_at] };
-        let term = doc! { "$max": [0_i64, { "$min": [of.field(entry::TTL_MS), life] }] };
-        let term = match self.asker {
-            None => term,
-            Some(value) => doc! { "$cond": [is_of(of, value), of.field(entry::TTL_MS), term] },
+        let all = match self.beside {
+            None => of.admitted.into(),
+            Some(_) => Bson::from(doc! { "$concatArrays": [refreshed.into(), of.admitted] }),
         };
-        let from = doc! { "$max": ["$$NOW", heartbeat_at] };
-        doc! { "$add": [from, term, of.field(entry::MAX_CLOCK_SKEW_MS)] }
+        let shared =
+            bind("all", all, |all| cond(doc! { "$ne": [all, []] }, self.shared(of, all), nobody));
+        bind("first", doc! { "$arrayElemAt": [of.admitted, 0] }, |first| {
+            cond(eq(first.field(holder::LIMIT), 1), self.exclusive(of, first), shared)
+        })
     }
 
     /// The fields that change where the first waiter asked for the exclusive lease.
     fn exclusive(self, of: Admitted, first: Variable) -> Document {
-        let echo = doc! { "$toString": first.field(entry::SENT_MICROS) };
-        let told = doc! { "$concat": [first.field(entry::ID), "@", echo] };
+        let echo = doc! { "$toString": first.field(holder::SENT_MICROS) };
+        let told = doc! { "$concat": [first.field(holder::ID), "@", echo] };
         let told = match self.asker {
             None => told,
             // The answer tells the caller.
-            Some(value) => doc! { "$cond": [is_of(first, value), "$$REMOVE", told] },
+            Some(asker) => cond(is_of(first, &asker.value), "$$REMOVE", told),
         };
-        let has_no_field = doc! { "$eq": [{ "$type": path(format::HOLDERS) }, "missing"] };
+        let grant = first.fields([
+            grant::VALUE,
+            grant::ID,
+            grant::SENT_MICROS,
+            grant::OWNER,
+            grant::ACQUIRED_AT,
+            grant::TTL_MS,
+            grant::MAX_CLOCK_SKEW_MS,
+            grant::METADATA,
+        ]);
+        let has_no_field = eq(doc! { "$type": path(format::HOLDERS) }, "missing");
         doc! {
-            format::VALUE: first.field(entry::VALUE),
-            format::GRANT: {
-                grant::VALUE: first.field(entry::VALUE),
-                grant::ID: first.field(entry::ID),
-                grant::SENT_MICROS: first.field(entry::SENT_MICROS),
-                grant::OWNER: first.field(entry::OWNER),
-                grant::ACQUIRED_AT: "$$NOW",
-                grant::TTL_MS: first.field(entry::TTL_MS),
-                grant::MAX_CLOCK_SKEW_MS: first.field(entry::MAX_CLOCK_SKEW_MS),
-                grant::METADATA: first.field(entry::METADATA),
-                grant::WRITES: one_more_write(),
-            },
-            format::EXPIRES_AT: self.until(first),
+            format::VALUE: first.field(holder::VALUE),
+            format::GRANT: with(grant, grant::WRITES, one_more_write()),
+            format::EXPIRES_AT: first.field(holder::EXPIRES_AT),
             format::PROMOTED: told,
             format::QUEUE: queue::left(of.rest),
             // Each later command would carry them until the document is deleted.
-            format::HOLDERS: { "$cond": [has_no_field, "$$REMOVE", []] },
+            format::HOLDERS: cond(has_no_field, "$$REMOVE", NO_ELEMENT),
         }
     }
 
     /// The fields that change where these hold together afterwards.
     fn shared(self, of: Admitted, all: Variable) -> Document {
         let latest = doc! { "$max": all.field(holder::EXPIRES_AT) };
-        let told = bind("told", self.told(of.admitted), |told| {
-            doc! { "$cond": [{ "$eq": [told, ""] }, "$$REMOVE", told] }
-        });
+        let told =
+            bind("told", self.told(of.admitted), |told| cond(eq(told, ""), "$$REMOVE", told));
         let mut changes = doc! {
             format::VALUE: format::SHARED_VALUE,
             format::HOLDERS: all,
@@ -240,7 +217,7 @@ impl Room<'_> {
             format::QUEUE: queue::left(of.rest),
             format::ADMITTED: told,
         };
-        if self.asker.is_none() {
+        if self.asker.is_none() && self.beside.is_some() {
             changes.insert(format::PROMOTED, recheck(of, latest));
         }
         changes
@@ -248,15 +225,16 @@ impl Room<'_> {
 
     /// The text of `admitted`: the waiters that are admitted besides the caller.
     fn told(self, admitted: Variable) -> Document {
-        let others: Bson = match self.asker {
+        // An exclusive caller is not admitted with others.
+        let others: Bson = match self.asker.filter(|asker| !asker.permits.is_exclusive()) {
             None => admitted.into(),
-            Some(value) => filter(admitted, |each| doc! { "$not": is_of(each, value) }).into(),
+            Some(asker) => filter(admitted, |each| not(is_of(each, &asker.value))).into(),
         };
         reduce(others, "", |value, this| {
-            let sent = doc! { "$toString": this.field(entry::SENT_MICROS) };
-            let until = queue::millis(self.until(this));
-            let gap = doc! { "$cond": [{ "$eq": [value, ""] }, "", " "] };
-            doc! { "$concat": [value, gap, this.field(entry::ID), "@", sent, "@", until] }
+            let sent = doc! { "$toString": this.field(holder::SENT_MICROS) };
+            let until = queue::millis(this.field(holder::EXPIRES_AT));
+            let gap = cond(eq(value, ""), "", " ");
+            doc! { "$concat": [value, gap, this.field(holder::ID), "@", sent, "@", until] }
         })
     }
 }
@@ -268,15 +246,13 @@ impl Room<'_> {
 fn recheck(of: Admitted, latest: Document) -> Document {
     let head = doc! { "$arrayElemAt": [of.rest.field(entry::ID), 0] };
     let mark = format!("@{}", queue::RECHECK);
-    let is_told = doc! {
-        "$and": [
-            { "$eq": [of.count, 0] },
-            { "$ne": [of.rest, []] },
-            { "$lt": [&latest, path(format::EXPIRES_AT)] },
-        ],
-    };
+    let is_told = all([
+        eq(of.admitted, NO_ELEMENT),
+        doc! { "$ne": [of.rest, []] },
+        doc! { "$lt": [&latest, path(format::EXPIRES_AT)] },
+    ]);
     let [now, until] = [Bson::from("$$NOW"), latest.into()].map(queue::millis);
     let text = doc! { "$concat": [head, mark, now, "-", until] };
     // The document keeps the field as it was.
-    doc! { "$cond": [is_told, text, "$$REMOVE"] }
+    cond(is_told, text, "$$REMOVE")
 }

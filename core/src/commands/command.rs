@@ -13,7 +13,13 @@ use crate::rules::time::Instant;
 pub trait InMemory<R> {
     /// The purpose of the command. `None`: no planned fault happens to it.
     #[cfg(feature = "memory")]
-    fn kind(&self) -> Option<MemoryCommand>;
+    const KIND: Option<MemoryCommand> = None;
+
+    /// The same of this very command.
+    #[cfg(feature = "memory")]
+    fn kind(&self) -> Option<MemoryCommand> {
+        Self::KIND
+    }
 
     /// Carries the command out. `sent` is the echo.
     #[cfg(feature = "memory")]

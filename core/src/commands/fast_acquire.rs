@@ -1,43 +1,26 @@
 //! Fast-path upsert, single or batched.
 //!
-//! It grants a lease that has no holder and no queue, and otherwise changes nothing: it joins no queue and prolongs
-//! nothing. A queue whose waiters have all died is left to the slow acquire in `acquire`. The slow form is three times
-//! as long, and most leases are free when they are acquired.
+//! It grants a lease that has no holder and no queue, and otherwise changes nothing. A queue whose waiters have all
+//! died is left to the slow acquire, which is three times as long; most leases are free when they are acquired.
 //!
 //! Under churn the command is told that the document does not exist, and does not look it up: it inserts the document,
-//! or is refused because the name is taken. A look-up would walk over all deleted index entries up to the next live
-//! one.
+//! or is refused because the name is taken. A look-up would walk over all deleted index entries up to the next one.
 //!
 //! Only for a call whose value is new, and only for attempts before its first slow acquire: a grant found under that
 //! value belongs to another attempt, and is never accepted here.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
-
-use crate::bson::{Bson, Document, doc};
-use crate::format;
-use crate::rules::guesses::FastForm;
-use crate::rules::ids::GrantId;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-
-use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused, anew, upsert};
-use super::reply::count;
+use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused};
 use super::snapshot::{self, LeaseSnapshot};
-use super::{admission, echo, literal, majority, now_plus, queue, simple_collation, token};
-use crate::bson::Timestamp;
-use crate::commands::Command;
-use crate::commands::DecodeError;
-use crate::info::LeaseState;
+use super::*;
+use crate::rules::guesses::FastForm;
 
-/// One attempt of a call, by the fast path. Its effect is `spec::fast_acquire`, or `spec::insert` for the form
-/// that inserts.
+/// One attempt of a call. Its effect is `spec::fast_acquire`, or `spec::insert` for the form that inserts.
 #[derive(Clone, Debug)]
 pub struct FastAcquire {
     /// The request of its call.
     pub request: Arc<AcquireRequest>,
     /// The number of the attempt.
-    pub attempt: u32,
+    pub attempt_no: u32,
     /// The form of the statement.
     pub form: FastForm,
     /// How often it was sent before, in commands that were answered and may have granted it.
@@ -50,12 +33,12 @@ impl FastAcquire {
     /// The grant id of this sending. Each sending has its own id: the caller may have released what an earlier sending
     /// was granted, and a later sending must not grant it again under the same id.
     pub(super) fn grant_id(&self) -> GrantId {
-        self.request.call_id.resent_grant(self.attempt, self.resends)
+        self.request.call_id.resent_grant(self.attempt_no, self.resends)
     }
 
     /// Whether this is the grant id of this sending or of an earlier one.
     fn is_own(&self, grant_id: &GrantId) -> bool {
-        let id = |resends| self.request.call_id.resent_grant(self.attempt, resends);
+        let id = |resends| self.request.call_id.resent_grant(self.attempt_no, resends);
         (0..=self.resends).any(|resends| id(resends) == *grant_id)
     }
 
@@ -71,25 +54,25 @@ impl FastAcquire {
     /// The new document: granted to this call, or unchanged.
     fn granted_or_unchanged(&self, sent: Instant) -> Document {
         let request = self.request.as_ref();
+        let grant = anew(request, &self.grant_id(), echo(sent), None);
         let granted = doc! {
             format::VALUE: literal(&request.value),
-            format::EXPIRES_AT: now_plus(request.timing.ttl + request.timing.max_clock_skew),
-            format::GRANT: anew(request, &self.grant_id(), echo(sent)),
+            format::EXPIRES_AT: now_plus(request.lasts_ms()),
+            format::GRANT: with(grant, grant::WRITES, one_more_write()),
         };
-        let is_free = doc! { "$and": [admission::has_no_holder(), queue::is_empty()] };
-        let changes = doc! { "$cond": [is_free, granted, {}] };
+        let is_free = all([admission::has_no_holder(), queue::is_empty()]);
+        let changes = cond(is_free, granted, doc! {});
         match self.form {
-            FastForm::LookUp => doc! { "$mergeObjects": ["$$ROOT", changes] },
+            FastForm::LookUp => merge("$$ROOT", changes),
             // An insert's filter does not set the name.
             FastForm::Insert => {
-                let name = doc! { format::NAME: literal(&self.request.name) };
+                let name = doc! { format::NAME: literal(&request.name) };
                 doc! { "$mergeObjects": ["$$ROOT", name, changes] }
             }
         }
     }
 
-    /// Tells this attempt's reply from the document that was read after it. `token` is the token of the grant, if there
-    /// is one.
+    /// Tells this attempt's reply from the document that was read after it, and the token that a grant has.
     pub(super) fn read(
         &self,
         found: LeaseSnapshot,
@@ -101,22 +84,22 @@ impl FastAcquire {
         info.name.clone_from(&self.request.name);
         let is_of_this_value = info.value.as_deref() == Some(&self.request.value);
         let own = grant_id.filter(|id| is_of_this_value && self.is_own(id));
-        let is_own = own.is_some();
-        match (&info.state, own) {
-            (LeaseState::Held | LeaseState::Free, Some(grant_id)) => {
+        let is_damaged = matches!(info.state, LeaseState::Damaged { .. });
+        // A call that waits has to join the queue, and only the slow acquire does that.
+        let is_refused =
+            info.state == LeaseState::Held && !is_of_this_value && self.request.joins.is_none();
+        match own {
+            Some(grant_id) if !is_damaged => {
                 // An earlier sending may have granted: validity counts from the first one. The document also says when
                 // it was sent, and another program may have changed that.
                 let is_this = grant_id == self.grant_id();
                 let sent = self.first_sent.filter(|_| !is_this).unwrap_or(sent);
                 AcquireReply::Granted(Granted { sent, grant_id, token, info, share: None })
             }
-            // A call that waits has to join the queue, and only the slow acquire does that.
-            (LeaseState::Held, None) if !is_of_this_value && self.request.joins.is_none() => {
+            None if is_refused => {
                 AcquireReply::Refused(Refused { sent, info, ahead: None, at: token, server_ms })
             }
-            (LeaseState::Held | LeaseState::Free | LeaseState::Damaged { .. }, _) => {
-                AcquireReply::UseSlowForm { maybe_granted: is_own }
-            }
+            own => AcquireReply::UseSlowForm { maybe_granted: own.is_some() },
         }
     }
 }
@@ -140,16 +123,61 @@ impl Command for FastAcquire {
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {
-        let document = reply.get_document("value").map_err(|_| {
-            DecodeError::Reply("the reply to an acquire contains no document".to_owned())
-        })?;
-        let token = if self.request.has_oplog { Some(token::of_reply(reply)?) } else { None };
-        Ok(self.read(snapshot::read(document), sent, token))
+        let found = snapshot::read(document(reply)?);
+        Ok(self.read(found, sent, self.request.token(reply)?))
     }
 }
 
-/// Attempts of many calls in one command. The effect of each is `spec::fast_acquire`. [`who_was_granted`]
-/// tells the outcome of each, as `spec::fast_reply` does.
+/// One upsert that replaces the document. The reply shows `fields` of the new document.
+pub(super) fn upsert(
+    collection: &str,
+    query: Document,
+    replacement: Document,
+    fields: Document,
+) -> Document {
+    doc! {
+        "findAndModify": collection,
+        "query": query,
+        "update": [{ "$replaceWith": replacement }],
+        "upsert": true,
+        "new": true,
+        "fields": fields,
+        // The server refuses the hint when the index is missing: without the index, two upserts could both win.
+        "hint": { format::NAME: 1 },
+        "collation": simple_collation(),
+        "writeConcern": majority(),
+    }
+}
+
+/// The document in the reply to an upsert.
+pub(super) fn document(reply: &Document) -> Result<&Document, DecodeError> {
+    let document = reply.get_document("value");
+    document.map_err(|_| malformed("the reply to an acquire contains no document"))
+}
+
+/// The fields of a new grant with this echo; with an expiry, those of a holder in shared use.
+pub(super) fn anew(
+    request: &AcquireRequest,
+    grant_id: &GrantId,
+    sent: impl Into<Bson>,
+    until: Option<Document>,
+) -> Document {
+    let mut grant = doc! {
+        grant::VALUE: literal(&request.value),
+        grant::ID: literal(grant_id.as_str()),
+        grant::SENT_MICROS: sent.into(),
+        grant::OWNER: literal(&*request.owner),
+        grant::ACQUIRED_AT: "$$NOW",
+    };
+    grant.extend(until.map(|until| (holder::EXPIRES_AT.to_owned(), until.into())));
+    grant.insert(grant::TTL_MS, millis_up(request.timing.ttl));
+    grant.insert(grant::MAX_CLOCK_SKEW_MS, millis_up(request.timing.max_clock_skew));
+    grant.insert(grant::METADATA, literal(request.metadata.clone()));
+    grant
+}
+
+/// Attempts of many calls in one command. The effect of each is `spec::fast_acquire`. [`who_was_granted`] tells the
+/// outcome of each, as `spec::fast_reply` does.
 #[derive(Clone, Debug)]
 pub struct FastAcquireMany {
     /// The attempts, in the order of the statements.
@@ -177,35 +205,22 @@ impl Command for FastAcquireMany {
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let statement = |take: &FastAcquire| {
-            Bson::from(doc! {
+            doc! {
                 "q": take.filter(),
                 "u": [{ "$replaceWith": take.granted_or_unchanged(sent) }],
                 "upsert": true,
                 "hint": { format::NAME: 1 },
                 "collation": simple_collation(),
-            })
+            }
         };
-        doc! {
-            "update": collection,
-            "updates": self.acquires.iter().map(statement).collect::<Vec<_>>(),
-            "ordered": false,
-            "writeConcern": majority(),
-        }
+        update_many(collection, self.acquires.iter().map(statement).collect())
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<FastAcquired, DecodeError> {
-        if count(reply).is_none() {
-            return Err(DecodeError::Reply("the reply to an update contains no count".to_owned()));
-        }
-        let at = token::of_reply(reply)?;
-        let errors = reply.get_array("writeErrors").map(Vec::as_slice).unwrap_or_default();
-        let place = |error: &Bson| {
-            let place = error.as_document().and_then(|error| error.get_i32("index").ok());
-            place.and_then(|place| usize::try_from(place).ok())
-        };
-        let refused = errors.iter().map(place).collect::<Option<_>>();
-        let unplaced =
-            || DecodeError::Reply("a write failed, and the server does not say which".to_owned());
+        reply::count(reply)?;
+        let at = reply::token(reply)?;
+        let refused = reply::write_errors(reply).iter().map(reply::place_of).collect::<Option<_>>();
+        let unplaced = || malformed("a write failed, and the server does not say which");
         Ok(FastAcquired { sent, at, refused: refused.ok_or_else(unplaced)? })
     }
 }
@@ -222,8 +237,8 @@ pub fn who_was_granted(
     taken: &FastAcquired,
     found: Vec<LeaseSnapshot>,
 ) -> Vec<AcquireReply> {
-    let found: HashMap<_, _> =
-        found.into_iter().map(|seen| (seen.info.name.clone(), seen)).collect();
+    let by_name = found.into_iter().map(|seen| (seen.info.name.clone(), seen));
+    let found: HashMap<_, _> = by_name.collect();
     let reply = |(place, take): (usize, &FastAcquire)| match found.get(&take.request.name) {
         Some(seen) => take.read(seen.clone(), taken.sent, Some(taken.at)),
         // Refused, or granted and gone: the call has to find out by itself.

@@ -1,15 +1,10 @@
-//! Reads leases: one, several, or a page of many.
+//! Reads leases: one, several, or a page of many; and the holders of those in shared use.
 
-use crate::bson::{Bson, Document, Timestamp, doc};
-use crate::format::{self, grant, holder};
-use crate::rules::pattern::NamePattern;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-
+use super::renew::GrantKey;
 use super::snapshot::{self, LeaseSnapshot};
-use super::{grant_field, majority_read, path, simple_collation};
-use crate::commands::Command;
-use crate::commands::DecodeError;
+use super::variables::{filter, map};
+use super::*;
+use crate::rules::pattern::NamePattern;
 
 /// Reads leases by their names.
 #[derive(Clone, Debug)]
@@ -30,21 +25,19 @@ impl Command for FindLeases {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let limit = i64::try_from(self.names.len()).unwrap_or(i64::MAX);
         let filter = match self.names.as_slice() {
             [name] => doc! { format::NAME: name },
             names => doc! { format::NAME: { "$in": names } },
         };
-        let mut command = find(collection, filter, limit);
+        let mut command = find(collection, filter, snapshot::projection(), self.names.len());
         if let Some(after) = self.after {
-            let read_concern = doc! { "level": "majority", "afterClusterTime": Bson::from(after) };
-            command.insert("readConcern", read_concern);
+            command.insert("readConcern", with(majority_read(), "afterClusterTime", after));
         }
         command
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
-        first_batch(reply)
+        Ok(documents(reply)?.map(snapshot::read).collect())
     }
 }
 
@@ -63,7 +56,8 @@ impl Command for GetLease {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        with_holders(find(collection, doc! { format::NAME: &self.name }, 1))
+        let filter = doc! { format::NAME: &self.name };
+        find(collection, filter, snapshot::projection_with_holders(), 1)
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
@@ -130,11 +124,16 @@ impl Command for Page {
         }
         let mut filter = doc! { format::NAME: name };
         if let Some(owner) = &self.owner {
-            filter.insert("$or", vec![is_held_by(owner), is_shared_by(owner)]);
+            // A grant that another program left in the document does not describe the current holder.
+            let is_current = eq(grant_path(grant::VALUE), path(format::VALUE));
+            let is_held = doc! { grant_field(grant::OWNER): owner, "$expr": is_current };
+            // One that has expired may be among the holders.
+            let of_holders = format!("{}.{}", format::HOLDERS, holder::OWNER);
+            let is_shared = doc! { format::VALUE: format::SHARED_VALUE, of_holders: owner };
+            filter.insert("$or", vec![is_held, is_shared]);
         }
-        let mut command = find(collection, filter, self.limit);
-        command.insert("sort", doc! { format::NAME: 1 });
-        with_holders(command)
+        let projection = snapshot::projection_with_holders();
+        with(find(collection, filter, projection, self.limit), "sort", doc! { format::NAME: 1 })
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
@@ -142,29 +141,86 @@ impl Command for Page {
     }
 }
 
-/// A filter: this owner has the whole lease.
-fn is_held_by(owner: &str) -> Document {
-    // A grant that another program left in the document does not describe the current holder.
-    let current = [path(&grant_field(grant::VALUE)), path(format::VALUE)].map(Bson::from);
-    doc! { grant_field(grant::OWNER): owner, "$expr": { "$eq": current.to_vec() } }
+/// Reads the leases of these grants, with these holders alone.
+///
+/// A lease may have very many others, and a reply has 16 MB.
+#[derive(Clone, Debug)]
+pub struct FindHolders {
+    /// The grants.
+    pub grants: Vec<GrantKey>,
 }
 
-/// A filter: this owner is among the holders of a lease in shared use. One that has expired may be among them.
-fn is_shared_by(owner: &str) -> Document {
-    let is_owner = format!("{}.{}", format::HOLDERS, holder::OWNER);
-    doc! { format::VALUE: format::SHARED_VALUE, is_owner: owner }
+/// A lease document with its holders.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedSnapshot {
+    /// The lease itself.
+    pub lease: LeaseSnapshot,
+    /// The wanted holders, if the lease is in shared use. Others describe earlier holders.
+    pub holders: Vec<SeenHolder>,
 }
 
-fn with_holders(mut find: Document) -> Document {
-    find.insert("projection", snapshot::projection_with_holders());
-    find
+/// One holder, as far as it is understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenHolder {
+    /// The holder's value.
+    pub value: Option<String>,
+    /// The id of its grant.
+    pub id: Option<GrantId>,
+    /// The echo of its newest command.
+    pub sent: Option<i64>,
 }
 
-fn find(collection: &str, filter: Document, limit: i64) -> Document {
+impl Command for FindHolders {
+    type Reply = Vec<SharedSnapshot>;
+
+    fn lane(&self) -> Lane {
+        Lane::Critical
+    }
+
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
+        let ids: Vec<&str> = self.grants.iter().map(GrantKey::grant_id).collect();
+        // The server makes a set of a constant list, and would search through that of `$in`.
+        let own = filter(admission::elements(), |each| {
+            doc! { "$setIsSubset": [[each.field(holder::ID)], literal(ids)] }
+        });
+        let fields = [holder::VALUE, holder::ID, holder::SENT_MICROS];
+        let own = map(own, |each| each.fields(fields));
+        let projection = with(snapshot::projection_without_queue(), format::HOLDERS, own);
+        let names: BTreeSet<&str> = self.grants.iter().map(GrantKey::name).collect();
+        let (limit, names) = (names.len(), Bson::from_iter(names));
+        find(collection, doc! { format::NAME: { "$in": names } }, projection, limit)
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<SharedSnapshot>, DecodeError> {
+        Ok(documents(reply)?.map(read_with_own_holders).collect())
+    }
+}
+
+fn read_with_own_holders(document: &Document) -> SharedSnapshot {
+    let lease = snapshot::read(document);
+    let is_shared = lease.info.value.as_deref() == Some(format::SHARED_VALUE);
+    let elements = document.get_array(format::HOLDERS).ok().filter(|_| is_shared);
+    let holders = elements.into_iter().flatten().filter_map(Bson::as_document);
+    let seen = |element: &Document| SeenHolder {
+        value: text(element, holder::VALUE),
+        id: element.get_str(holder::ID).ok().map(GrantId::from),
+        sent: element.get_i64(holder::SENT_MICROS).ok(),
+    };
+    SharedSnapshot { lease, holders: holders.map(seen).collect() }
+}
+
+/// A read of majority-committed data alone, in one batch.
+pub(super) fn find(
+    collection: &str,
+    filter: Document,
+    projection: Document,
+    limit: impl TryInto<i64>,
+) -> Document {
+    let limit = limit.try_into().unwrap_or(i64::MAX);
     doc! {
         "find": collection,
         "filter": filter,
-        "projection": snapshot::projection(),
+        "projection": projection,
         "limit": limit,
         "batchSize": limit,
         "singleBatch": true,
@@ -173,15 +229,11 @@ fn find(collection: &str, filter: Document, limit: i64) -> Document {
     }
 }
 
-fn first_batch(reply: &Document) -> Result<Vec<LeaseSnapshot>, DecodeError> {
-    Ok(documents(reply)?.map(snapshot::read).collect())
-}
-
 /// The documents of a reply's only batch.
 pub(super) fn documents(reply: &Document) -> Result<impl Iterator<Item = &Document>, DecodeError> {
-    let batch = reply
-        .get_document("cursor")
+    let cursor = reply.get_document("cursor");
+    let batch = cursor
         .and_then(|cursor| cursor.get_array("firstBatch"))
-        .map_err(|_| DecodeError::Reply("the reply to a find contains no batch".to_owned()))?;
+        .map_err(|_| malformed("the reply to a read contains no batch"))?;
     Ok(batch.iter().filter_map(Bson::as_document))
 }

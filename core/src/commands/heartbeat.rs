@@ -1,19 +1,8 @@
 //! Heartbeats for many waiters of one manager, and the read that finds lost entries.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use crate::bson::{Bson, Document, doc};
-use crate::format::{self, entry};
-use crate::rules::slots::Lane;
-use crate::rules::time::{Instant, millis_up};
-
-use super::reply::{Renewed, decode_update};
-use super::{
-    echo, find, has_sound_expiry, literal, majority_read, queue, simple_collation, update_each,
-};
-use crate::commands::Command;
-use crate::commands::DecodeError;
+use super::find::{documents, find};
+use super::reply::{Matched, decode_update};
+use super::*;
 
 /// An entry in one lease's queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -36,33 +25,35 @@ pub struct Heartbeat {
     /// The entries of this manager.
     pub entries: Vec<QueueEntry>,
     /// How long an entry counts after the heartbeat.
-    pub life: Duration,
+    pub waiter_ttl: Duration,
 }
 
 impl Command for Heartbeat {
-    type Reply = Renewed;
+    type Reply = Matched;
 
     fn lane(&self) -> Lane {
         Lane::Critical
     }
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
-        let (sent, life_ms) = (echo(sent), millis_up(self.life));
-        let set =
-            |values: Vec<Bson>| doc! { format::QUEUE: queue::heartbeat(&values, sent, life_ms) };
+        let (sent, waiter_ttl_ms) = (echo(sent), millis_up(self.waiter_ttl));
+        let beat = |filter, values: &[Bson]| {
+            let queue = queue::heartbeat(values, sent, waiter_ttl_ms);
+            statement_for_each(filter, set(doc! { format::QUEUE: queue }))
+        };
         let (single, several) = by_document(&self.entries);
-        let single =
-            (!single.is_empty()).then(|| (in_queue(&single), set(values(single.iter().copied()))));
-        let several = several.into_iter().map(|(name, entries)| {
-            let values = values(entries);
-            let mut filter = doc! { format::NAME: name, "$expr": has_sound_expiry() };
-            filter.extend(queue::has_element_of(doc! { "$all": values.clone() }));
-            (filter, set(values))
-        });
-        update_each(collection, single.into_iter().chain(several).collect())
+        let mut statements = Vec::new();
+        if !single.is_empty() {
+            statements.push(beat(in_queue(&single), &values(&single)));
+        }
+        for (name, entries) in several {
+            let values = values(&entries);
+            statements.push(beat(waiting(name, doc! { "$all": &values }), &values));
+        }
+        update_each(collection, statements)
     }
 
-    fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, DecodeError> {
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
         decode_update(reply, sent)
     }
 }
@@ -85,34 +76,22 @@ impl Command for FindEntries {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let literals = values(&self.entries).into_iter().map(|value| Bson::from(literal(value)));
-        let shown = format!("${}.{}", format::QUEUE, entry::VALUE);
-        let ours = doc! { "$setIntersection": [shown, literals.collect::<Vec<_>>()] };
-        let limit = i64::try_from(self.entries.len()).unwrap_or(i64::MAX);
-        doc! {
-            "find": collection,
-            "filter": in_queue(&self.entries.iter().collect::<Vec<_>>()),
-            "projection": { "_id": 0, format::NAME: 1, OURS: ours },
-            "limit": limit,
-            "batchSize": limit,
-            "singleBatch": true,
-            "collation": simple_collation(),
-            "readConcern": majority_read(),
-        }
+        let entries: Vec<&QueueEntry> = self.entries.iter().collect();
+        let literals: Vec<Document> = values(&entries).into_iter().map(literal).collect();
+        let shown = format!("{}.{}", path(format::QUEUE), entry::VALUE);
+        let ours = doc! { "$setIntersection": [shown, literals] };
+        let projection = doc! { "_id": 0, format::NAME: 1, OURS: ours };
+        find(collection, in_queue(&entries), projection, entries.len())
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<QueueEntry>, DecodeError> {
-        let mut entries = Vec::new();
-        for document in find::documents(reply)? {
-            let Ok(name) = document.get_str(format::NAME) else {
-                continue;
-            };
+        let entries = |document: &Document| {
+            let name = text(document, format::NAME)?;
             let values = document.get_array(OURS).into_iter().flatten().filter_map(Bson::as_str);
-            entries.extend(
-                values.map(|value| QueueEntry { name: name.to_owned(), value: value.to_owned() }),
-            );
-        }
-        Ok(entries)
+            let entry = |value: &str| QueueEntry { name: name.clone(), value: value.to_owned() };
+            Some(values.map(entry).collect::<Vec<_>>())
+        };
+        Ok(documents(reply)?.filter_map(entries).flatten().collect())
     }
 }
 
@@ -128,14 +107,19 @@ pub fn by_document(entries: &[QueueEntry]) -> (Vec<&QueueEntry>, BTreeMap<&str, 
     (single, by_name)
 }
 
-fn values<'a>(entries: impl IntoIterator<Item = &'a QueueEntry>) -> Vec<Bson> {
-    entries.into_iter().map(|entry| entry.value.as_str().into()).collect()
+fn values(entries: &[&QueueEntry]) -> Vec<Bson> {
+    entries.iter().map(|entry| entry.value.as_str().into()).collect()
 }
 
 fn in_queue(entries: &[&QueueEntry]) -> Document {
     let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-    // The entries of a damaged document do not count: an attempt reports what is wrong.
-    let mut filter = doc! { format::NAME: { "$in": names }, "$expr": has_sound_expiry() };
-    filter.extend(queue::has_element_of(doc! { "$in": values(entries.iter().copied()) }));
+    waiting(doc! { "$in": names }, doc! { "$in": values(entries) })
+}
+
+/// A filter for these names, with a queue in which these values are. The entries of a damaged document do not count: an
+/// attempt reports what is wrong.
+fn waiting(names: impl Into<Bson>, values: Document) -> Document {
+    let mut filter = doc! { format::NAME: names.into(), "$expr": has_sound_expiry() };
+    filter.extend(queue::has_element_of(values));
     filter
 }

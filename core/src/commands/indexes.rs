@@ -1,13 +1,7 @@
 //! Commands that list and create indexes, and that look at the documents before leases are granted.
 
-use crate::bson::{Bson, Document, doc};
-use crate::format;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-
-use super::Command;
-use super::DecodeError;
-use super::{majority, majority_read, path, simple_collation};
+use super::find::documents;
+use super::*;
 use crate::schema::IndexSpec;
 
 /// Asks what kind of collection has the configured name.
@@ -36,8 +30,7 @@ impl Command for LookAtCollection {
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Self::Reply, DecodeError> {
-        let found = first_batch(reply)?;
-        Ok(found.first().map(|entry| FoundCollection {
+        Ok(documents(reply)?.next().map(|entry| FoundCollection {
             kind: entry.get_str("type").unwrap_or("collection").to_owned(),
             is_capped: entry.get_document("options").is_ok_and(|options| is_set(options, "capped")),
         }))
@@ -92,29 +85,24 @@ impl Command for ListIndexes {
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<FoundIndex>, DecodeError> {
         // A collection has at most 64 indexes: one batch.
-        Ok(first_batch(reply)?.into_iter().map(read_index).collect())
+        Ok(documents(reply)?.map(read_index).collect())
     }
 }
 
 /// Decodes one entry of the list of indexes.
 pub fn read_index(entry: &Document) -> FoundIndex {
-    let is_building = entry.contains_key("buildUUID");
     let index = entry.get_document("spec").unwrap_or(entry);
-    let locale = |collation: &Document| collation.get_str("locale").map(str::to_owned).ok();
+    let collation = index.get_document("collation").ok();
     FoundIndex {
-        name: index.get_str("name").unwrap_or_default().to_owned(),
+        name: text(index, "name").unwrap_or_default(),
         key: index.get_document("key").cloned().unwrap_or_default(),
         is_unique: is_set(index, "unique"),
         is_sparse: is_set(index, "sparse"),
         is_partial: index.contains_key("partialFilterExpression"),
         is_hidden: is_set(index, "hidden"),
-        collation: index
-            .get_document("collation")
-            .ok()
-            .and_then(locale)
-            .filter(|locale| locale != "simple"),
+        collation: collation.and_then(|it| text(it, "locale")).filter(|it| it != "simple"),
         expire_after_seconds: index.get("expireAfterSeconds").cloned(),
-        is_building,
+        is_building: entry.contains_key("buildUUID"),
     }
 }
 
@@ -199,9 +187,8 @@ impl Command for CountDuplicates {
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<i64, DecodeError> {
-        let rows = first_batch(reply)?;
-        let count = rows.first().and_then(|row| row.get("count"));
-        Ok(count.and_then(|n| n.as_i64().or_else(|| n.as_i32().map(i64::from))).unwrap_or(0))
+        let row = documents(reply)?.next();
+        Ok(row.and_then(|row| reply::number(row, "count")).unwrap_or(0))
     }
 }
 
@@ -219,11 +206,10 @@ impl Command for FindOtherFormat {
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let fields = format::OF_ANOTHER_FORMAT;
-        let has = |field| doc! { field: { "$exists": true } };
         let shown = fields.map(|field| (field.to_owned(), Bson::Int32(1)));
         doc! {
             "find": collection,
-            "filter": { "$or": fields.map(has).to_vec() },
+            "filter": any(fields.map(|field| doc! { field: { "$exists": true } })),
             "projection": Document::from_iter(shown),
             "limit": 1,
             "singleBatch": true,
@@ -231,12 +217,8 @@ impl Command for FindOtherFormat {
         }
     }
 
-    fn decode(
-        &self,
-        reply: &Document,
-        _sent: Instant,
-    ) -> Result<Option<&'static str>, DecodeError> {
-        let found = first_batch(reply)?.into_iter().next();
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Self::Reply, DecodeError> {
+        let found = documents(reply)?.next();
         let shows = |field: &&str| found.is_some_and(|document| has_field(document, field));
         Ok(format::OF_ANOTHER_FORMAT.into_iter().find(shows))
     }
@@ -250,12 +232,4 @@ fn has_field(document: &Document, path: &str) -> bool {
         Some(Bson::Array(elements)) => elements.iter().any(has),
         found => found.is_some_and(has),
     }
-}
-
-fn first_batch(reply: &Document) -> Result<Vec<&Document>, DecodeError> {
-    let batch = reply
-        .get_document("cursor")
-        .and_then(|cursor| cursor.get_array("firstBatch"))
-        .map_err(|_| DecodeError::Reply("the reply to a listing contains no batch".to_owned()))?;
-    Ok(batch.iter().filter_map(Bson::as_document).collect())
 }

@@ -1,4 +1,4 @@
-//! Every command that is sent, one file each: how it is built, and how its reply is decoded.
+//! Every command that is sent: how it is built, and how its reply is decoded.
 //!
 //! Three rules hold for all of them:
 //!
@@ -6,6 +6,8 @@
 //!   through `literal`.
 //! - Each write requests acknowledgement by a majority, in the journal, whatever the client's defaults are.
 //! - Comparisons use the simple collation: the collection's own may treat `A` and `a` as equal.
+//!
+//! This file has the words that the others share: each of them begins with `use super::*`.
 
 pub mod acquire;
 mod acquire_parts;
@@ -15,8 +17,6 @@ mod command;
 pub mod fast_acquire;
 pub mod fast_admit;
 pub mod find;
-pub mod find_holders;
-pub mod guard;
 pub mod heartbeat;
 pub mod indexes;
 #[cfg(feature = "memory")]
@@ -29,27 +29,84 @@ pub mod renew;
 pub mod renew_holders;
 pub mod reply;
 pub mod snapshot;
-pub mod standalone_token;
-pub mod token;
-pub mod tombstone;
+#[cfg(test)]
+mod tests;
 mod variables;
 pub mod watch;
 
+pub use self::{
+    acquire::*, fast_acquire::*, fast_admit::*, find::*, heartbeat::*, indexes::*, probe::*,
+    release::*, renew::*, renew_holders::*, watch::*,
+};
 pub use command::{Command, DecodeError, InMemory, StatementError};
+pub use reply::{Ended, Matched, RefusedStatements, write_concern_error};
+pub use snapshot::LeaseSnapshot;
 
-#[cfg(test)]
-mod tests;
-
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::bson::{Bson, Document, doc};
+use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
+use crate::format::{self, entry, grant, holder};
+use crate::info::{LeaseInfo, LeaseState};
+use crate::rules::ids::{CallId, GrantId};
+use crate::rules::permits::{LIMIT_MAX, Permits};
+use crate::rules::slots::Lane;
+use crate::rules::time::{Instant, from_millis, millis_up};
+use crate::rules::timing::Timing;
 
-use crate::format;
-use crate::rules::time::{Instant, millis_up};
+/// A list without elements, as an expression or a field.
+const NO_ELEMENT: Bson = Bson::Array(Vec::new());
 
 /// Quotes a user's text or document where an expression could be.
 fn literal(value: impl Into<Bson>) -> Document {
     doc! { "$literal": value.into() }
+}
+
+/// One of two values, by a condition.
+fn cond(is: impl Into<Bson>, then: impl Into<Bson>, otherwise: impl Into<Bson>) -> Document {
+    doc! { "$cond": [is.into(), then.into(), otherwise.into()] }
+}
+
+/// A condition: all of these hold.
+fn all(conditions: impl IntoIterator<Item = Document>) -> Document {
+    doc! { "$and": conditions.into_iter().collect::<Vec<_>>() }
+}
+
+/// A condition: one of these holds.
+fn any(conditions: impl IntoIterator<Item = Document>) -> Document {
+    doc! { "$or": conditions.into_iter().collect::<Vec<_>>() }
+}
+
+/// A condition: this one does not hold.
+fn not(condition: impl Into<Bson>) -> Document {
+    doc! { "$not": condition.into() }
+}
+
+/// A condition: these are equal.
+fn eq(left: impl Into<Bson>, right: impl Into<Bson>) -> Document {
+    doc! { "$eq": [left.into(), right.into()] }
+}
+
+/// A condition: the value is in the list.
+fn is_in(value: impl Into<Bson>, list: impl Into<Bson>) -> Document {
+    doc! { "$in": [value.into(), list.into()] }
+}
+
+/// The later of two dates, or the larger of two numbers.
+fn max(one: impl Into<Bson>, other: impl Into<Bson>) -> Document {
+    doc! { "$max": [one.into(), other.into()] }
+}
+
+/// A document with these fields in place of its own.
+fn merge(document: impl Into<Bson>, changes: impl Into<Bson>) -> Document {
+    doc! { "$mergeObjects": [document.into(), changes.into()] }
+}
+
+/// The document with one field more.
+fn with(mut document: Document, field: impl Into<String>, value: impl Into<Bson>) -> Document {
+    document.insert(field, value);
+    document
 }
 
 /// The write concern: acknowledged by a majority, and in the journal.
@@ -72,38 +129,43 @@ fn grant_field(field: &str) -> String {
     format!("{}.{field}", format::GRANT)
 }
 
-/// A path as an expression: `$grant.id`.
+/// A path as an expression: `$value`.
 fn path(field: &str) -> String {
     format!("${field}")
+}
+
+/// A path within the grant as an expression: `$grant.id`.
+fn grant_path(field: &str) -> String {
+    path(&grant_field(field))
 }
 
 /// True if the field is a date. Without this check comparisons use BSON's order of types, and nine of eleven foreign
 /// types would count as expired.
 fn is_date(field: &str) -> Document {
-    doc! { "$eq": [{ "$type": path(field) }, "date"] }
+    eq(doc! { "$type": path(field) }, "date")
 }
 
 /// True if the expiry is a date, or there is none. A document with any other expiry is damaged: nothing is written to
 /// it. As a filter it goes into `$expr`, because the server would answer a plain test of the type by the TTL index, and
 /// could read all of that.
 fn has_sound_expiry() -> Document {
-    doc! { "$in": [{ "$type": path(format::EXPIRES_AT) }, ["date", "missing", "null"]] }
+    let types = ["date", "missing", "null"].map(Bson::from);
+    is_in(doc! { "$type": path(format::EXPIRES_AT) }, types.to_vec())
 }
 
-/// The server's clock plus `duration`.
-fn now_plus(duration: Duration) -> Document {
-    doc! { "$add": ["$$NOW", millis_up(duration)] }
+/// The server's clock plus so many milliseconds.
+fn now_plus(millis: impl Into<Bson>) -> Document {
+    doc! { "$add": ["$$NOW", millis.into()] }
 }
 
 /// The number of our writes so far, plus one.
 fn one_more_write() -> Document {
-    one_more(&path(&grant_field(format::grant::WRITES)))
+    one_more(&grant_path(grant::WRITES))
 }
 
 /// The number at this path, plus one. Another type counts as zero: it would fail the whole command.
 fn one_more(number: &str) -> Document {
-    let so_far = doc! { "$cond": [{ "$isNumber": number }, number, 0] };
-    doc! { "$add": [so_far, 1] }
+    doc! { "$add": [cond(doc! { "$isNumber": number }, number, 0), 1] }
 }
 
 /// The echo: a moment on this process's clock in microseconds, rounded down, stored in the document and read back.
@@ -111,31 +173,68 @@ fn echo(sent: Instant) -> i64 {
     i64::try_from(sent.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Builds one command of statements, of which each changes every document that its filter matches.
-fn update_each(collection: &str, statements: Vec<(Document, Document)>) -> Document {
-    let is_one = statements.len() == 1;
-    let statement = |(filter, set): (Document, Document)| {
-        doc! {
-            "q": filter,
-            "u": [{ "$set": set }],
-            "multi": true,
-            "collation": simple_collation(),
-        }
-    };
-    let updates: Vec<Document> = statements.into_iter().map(statement).collect();
-    let mut command = doc! { "update": collection, "updates": updates };
-    if !is_one {
-        command.insert("ordered", false);
+/// A write of many statements: each is carried out, whatever becomes of the others.
+fn update_many(collection: &str, statements: Vec<Document>) -> Document {
+    doc! {
+        "update": collection,
+        "updates": statements,
+        "ordered": false,
+        "writeConcern": majority(),
     }
-    command.insert("writeConcern", majority());
-    command
 }
 
-/// The filter for one lease held by one holder.
-fn held(name: &str, value: &str, grant_id: Option<&str>) -> Document {
-    let mut filter = doc! { format::NAME: name, format::VALUE: value };
-    if let Some(id) = grant_id {
-        filter.insert(grant_field(format::grant::ID), id);
+/// A write of one statement.
+fn update_one(collection: &str, statement: Document) -> Document {
+    doc! { "update": collection, "updates": [statement], "writeConcern": majority() }
+}
+
+/// Either of both.
+fn update_each(collection: &str, mut statements: Vec<Document>) -> Document {
+    match statements.len() {
+        1 => update_one(collection, statements.remove(0)),
+        _ => update_many(collection, statements),
     }
-    filter
+}
+
+/// A statement that changes the one document that the filter matches, by a pipeline or to a new one.
+fn statement(filter: Document, changes: impl Into<Bson>) -> Document {
+    doc! { "q": filter, "u": changes.into(), "collation": simple_collation() }
+}
+
+/// A statement that changes every document that the filter matches.
+fn statement_for_each(filter: Document, stages: Vec<Document>) -> Document {
+    doc! { "q": filter, "u": stages, "multi": true, "collation": simple_collation() }
+}
+
+/// A pipeline that sets these fields.
+fn set(fields: Document) -> Vec<Document> {
+    vec![doc! { "$set": fields }]
+}
+
+/// A write to one document that shows these fields of it after the change, or nothing where the query matches none.
+fn find_and_modify(
+    collection: &str,
+    query: Document,
+    update: impl Into<Bson>,
+    fields: Document,
+) -> Document {
+    doc! {
+        "findAndModify": collection,
+        "query": query,
+        "update": update.into(),
+        "new": true,
+        "fields": fields,
+        "collation": simple_collation(),
+        "writeConcern": majority(),
+    }
+}
+
+/// The error of a reply that is not what it should be.
+fn malformed(text: &str) -> DecodeError {
+    DecodeError::Reply(text.to_owned())
+}
+
+/// A text of a document; `None` for another type.
+fn text(document: &Document, field: &str) -> Option<String> {
+    document.get_str(field).ok().map(str::to_owned)
 }

@@ -1,14 +1,7 @@
 //! Probes whether the server supports the commands that leases need.
 
-use crate::bson::{Bson, Document, doc};
-use crate::format;
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
-
-use super::snapshot;
-use super::{is_date, majority, now_plus, simple_collation};
-use crate::commands::Command;
-use crate::commands::DecodeError;
+use super::variables::bind;
+use super::*;
 
 /// The wire version of MongoDB 4.4, the first whose `findAndModify` takes a hint and a projection with expressions.
 const WIRE_VERSION_MIN: i32 = 9;
@@ -40,17 +33,14 @@ impl Command for Hello {
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Topology, DecodeError> {
         let wire_version = reply.get_i32("maxWireVersion").unwrap_or(0);
         if wire_version < WIRE_VERSION_MIN {
-            return Err(DecodeError::Unsupported(format!(
-                "the server is older than MongoDB 4.4 (wire version {wire_version})"
-            )));
+            let text =
+                format!("the server is older than MongoDB 4.4 (wire version {wire_version})");
+            return Err(DecodeError::Unsupported(text));
         }
         let is_router = matches!(reply.get_str("msg"), Ok("isdbgrid"));
         let has_oplog = is_router || reply.contains_key("setName");
-        if has_oplog && reply.get_timestamp("operationTime").is_err() {
-            return Err(DecodeError::Unsupported(
-                "the server's replies have no operationTime, which fencing tokens are made from"
-                    .to_owned(),
-            ));
+        if has_oplog {
+            reply::token(reply)?;
         }
         Ok(Topology { has_oplog, is_router })
     }
@@ -69,28 +59,21 @@ impl Command for DryRun {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let until = now_plus(std::time::Duration::from_secs(1));
-        let expiry = doc! { "$cond": [is_date(format::EXPIRES_AT), "$$until", "$$NOW"] };
-        let granted = doc! { format::EXPIRES_AT: expiry, format::NAME: { "$literal": "$" } };
-        let merged = doc! { "$mergeObjects": ["$$ROOT", granted] };
-        let choice = doc! { "$let": { "vars": { "until": until }, "in": merged } };
-        doc! {
-            "findAndModify": collection,
-            "query": { format::NAME: { "$in": Vec::<Bson>::new() } },
-            "update": [{ "$replaceWith": choice }],
-            "new": true,
-            "fields": snapshot::projection(),
-            "collation": simple_collation(),
-            "writeConcern": majority(),
-        }
+        let choice = bind("until", now_plus(1_000_i64), |until| {
+            let expiry = cond(is_date(format::EXPIRES_AT), until, "$$NOW");
+            let granted = doc! { format::EXPIRES_AT: expiry, format::NAME: literal("$") };
+            merge("$$ROOT", granted)
+        });
+        let query = doc! { format::NAME: { "$in": NO_ELEMENT } };
+        let update = vec![doc! { "$replaceWith": choice }];
+        find_and_modify(collection, query, update, snapshot::projection())
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<(), DecodeError> {
+        let text = "the server returned a document for a query that matches none";
         match reply.get("value") {
             None | Some(Bson::Null) => Ok(()),
-            Some(_) => Err(DecodeError::Unsupported(
-                "the server returned a document for a query that matches none".to_owned(),
-            )),
+            Some(_) => Err(DecodeError::Unsupported(text.to_owned())),
         }
     }
 }
@@ -111,7 +94,7 @@ impl Command for IsHintUsed {
         doc! {
             "explain": {
                 "find": collection,
-                "filter": { format::NAME: { "$in": Vec::<Bson>::new() } },
+                "filter": { format::NAME: { "$in": NO_ELEMENT } },
                 "hint": { format::NAME: 1 },
                 "collation": simple_collation(),
             },

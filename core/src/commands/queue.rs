@@ -3,21 +3,21 @@
 //! An element of `queue` is ignored unless every field that is read has our type; the next change removes it. A queue
 //! that is not an array counts as empty.
 
-use crate::bson::{Bson, Document, doc};
-use crate::format::{self, entry};
-use crate::rules::permits::LIMIT_MAX;
-
 use super::variables::{Variable, bind, filter, map};
-use super::{literal, path};
+use super::*;
 
 /// The times of our own entries and holders stay below this many milliseconds. With more, sums of times could overflow,
 /// and the command would fail.
 pub(super) const MILLIS_MAX: i64 = 1_000_000_000_000;
 
-/// The queue as an array, whatever the field holds.
+/// The list in this field, whatever the field holds.
+pub(super) fn list(field: &str) -> Document {
+    cond(doc! { "$isArray": [path(field)] }, path(field), NO_ELEMENT)
+}
+
+/// The queue as an array.
 pub(super) fn entries() -> Document {
-    let queue = path(format::QUEUE);
-    doc! { "$cond": [{ "$isArray": [&queue] }, &queue, []] }
+    list(format::QUEUE)
 }
 
 /// A condition: every field that is read has our type, and a call may have asked for the share.
@@ -33,46 +33,36 @@ pub(super) fn is_entry(each: Variable) -> Document {
         (entry::PERMITS, "long"),
         (entry::LIMIT, "long"),
     ];
-    let sum = doc! { "$max": [each.field(entry::TTL_MS), each.field(entry::MAX_CLOCK_SKEW_MS)] };
+    let sum = max(each.field(entry::TTL_MS), each.field(entry::MAX_CLOCK_SKEW_MS));
     let [permits, limit] = [entry::PERMITS, entry::LIMIT].map(|field| each.field(field));
-    doc! {
-        "$and": [
-            has_types(each, FIELDS),
-            { "$lt": [sum, MILLIS_MAX] },
-            { "$lt": [each.field(entry::HEARTBEAT_AT), { "$add": ["$$NOW", MILLIS_MAX] }] },
-            { "$gte": [&permits, 1] },
-            { "$lte": [permits, &limit] },
-            { "$lte": [limit, i64::from(LIMIT_MAX)] },
-        ],
-    }
+    all([
+        has_types(each, FIELDS),
+        doc! { "$lt": [sum, MILLIS_MAX] },
+        doc! { "$lt": [each.field(entry::HEARTBEAT_AT), now_plus(MILLIS_MAX)] },
+        doc! { "$gte": [&permits, 1] },
+        doc! { "$lte": [permits, &limit] },
+        doc! { "$lte": [limit, i64::from(LIMIT_MAX)] },
+    ])
 }
 
 /// A condition: these fields have these types.
 pub(super) fn has_types<const N: usize>(each: Variable, fields: [(&str, &str); N]) -> Document {
     let found = fields.map(|(field, _)| Bson::from(doc! { "$type": each.field(field) }));
     let wanted = fields.map(|(_, wanted)| Bson::from(wanted));
-    doc! { "$eq": [found.to_vec(), wanted.to_vec()] }
+    eq(found.to_vec(), wanted.to_vec())
 }
 
 /// A condition: the entry has not expired, and its waiter has not been granted the lease.
 pub(super) fn is_live(each: Variable) -> Document {
-    doc! {
-        "$and": [
-            { "$gt": [each.field(entry::EXPIRES_AT), "$$NOW"] },
-            { "$ne": [each.field(entry::VALUE), path(format::VALUE)] },
-        ],
-    }
+    all([
+        doc! { "$gt": [each.field(entry::EXPIRES_AT), "$$NOW"] },
+        doc! { "$ne": [each.field(entry::VALUE), path(format::VALUE)] },
+    ])
 }
 
 /// A condition: the queue has no element, live or dead. A value that is no list counts as one.
 pub(super) fn is_empty() -> Document {
-    doc! { "$in": [{ "$ifNull": [path(format::QUEUE), []] }, [[]]] }
-}
-
-/// A filter: the queue has no element, live or dead.
-pub(super) fn without_queue(mut filter: Document) -> Document {
-    filter.insert(format!("{}.0", format::QUEUE), doc! { "$exists": false });
-    filter
+    is_in(doc! { "$ifNull": [path(format::QUEUE), []] }, vec![NO_ELEMENT])
 }
 
 /// A filter: the queue is a list, and has an element whose value fits this condition.
@@ -86,29 +76,28 @@ pub(super) fn has_element_of(value: impl Into<Bson>) -> Document {
 pub(super) fn left(rest: impl Into<Bson>) -> Document {
     let rest = rest.into();
     let is_list = doc! { "$isArray": [path(format::QUEUE)] };
-    doc! { "$cond": [{ "$or": [is_list, { "$ne": [&rest, []] }] }, rest, "$$REMOVE"] }
+    cond(any([is_list, doc! { "$ne": [&rest, []] }]), rest, "$$REMOVE")
 }
 
 /// The fields that a heartbeat changes in an entry that was `old`. Times only move forwards: `$$NOW` may be older than
 /// that of a heartbeat that overtook. The echo stays with the heartbeat that it belongs to.
-pub(super) fn heartbeat_fields(old: Variable, sent: i64, life_ms: i64) -> Document {
+pub(super) fn heartbeat_fields(old: Variable, sent: i64, waiter_ttl_ms: i64) -> Document {
     let before = old.field(entry::HEARTBEAT_AT);
     let is_older = doc! { "$gt": [&before, "$$NOW"] };
-    let until = doc! { "$add": ["$$NOW", life_ms] };
     doc! {
-        entry::SENT_MICROS: { "$cond": [is_older, old.field(entry::SENT_MICROS), sent] },
-        entry::HEARTBEAT_AT: { "$max": ["$$NOW", before] },
-        entry::EXPIRES_AT: { "$max": [old.field(entry::EXPIRES_AT), until] },
+        entry::SENT_MICROS: cond(is_older, old.field(entry::SENT_MICROS), sent),
+        entry::HEARTBEAT_AT: max("$$NOW", before),
+        entry::EXPIRES_AT: max(old.field(entry::EXPIRES_AT), now_plus(waiter_ttl_ms)),
     }
 }
 
 /// The queue after a heartbeat of the waiters with these values.
-pub(super) fn heartbeat(values: &[Bson], sent: i64, life_ms: i64) -> Document {
+pub(super) fn heartbeat(values: &[Bson], sent: i64, waiter_ttl_ms: i64) -> Document {
     let literals: Vec<Bson> = values.iter().map(|value| literal(value.clone()).into()).collect();
     map(entries(), |each| {
-        let is_ours = doc! { "$in": [each.field(entry::VALUE), literals] };
-        let again = doc! { "$mergeObjects": [each, heartbeat_fields(each, sent, life_ms)] };
-        doc! { "$cond": [{ "$and": [is_entry(each), is_ours] }, again, each] }
+        let is_ours = is_in(each.field(entry::VALUE), literals);
+        let again = merge(each, heartbeat_fields(each, sent, waiter_ttl_ms));
+        cond(all([is_entry(each), is_ours]), again, each)
     })
 }
 
@@ -119,12 +108,11 @@ pub(super) const RECHECK: char = '!';
 ///
 /// It is the waiter's id with a new text, so that the waiter is notified. Unchanged if nobody waits.
 pub(super) fn recheck() -> Document {
-    let live = filter(entries(), |each| doc! { "$and": [is_entry(each), is_live(each)] });
+    let live = filter(entries(), |each| all([is_entry(each), is_live(each)]));
     bind("head", doc! { "$arrayElemAt": [live, 0] }, |head| {
         let mark = format!("@{RECHECK}");
         let text = doc! { "$concat": [head.field(entry::ID), mark, millis("$$NOW")] };
-        let somebody = doc! { "$eq": [{ "$type": head }, "object"] };
-        doc! { "$cond": [somebody, text, path(format::PROMOTED)] }
+        cond(eq(doc! { "$type": head }, "object"), text, path(format::PROMOTED))
     })
 }
 
@@ -133,15 +121,10 @@ pub(super) fn millis(date: impl Into<Bson>) -> Document {
     doc! { "$toString": { "$toLong": date.into() } }
 }
 
-/// The number of entries in the document, for a projection.
-pub(super) fn length() -> Document {
-    doc! { "$size": entries() }
-}
-
 /// The number of entries ahead of the one with this value, for a projection; `-1` when it is not there.
 pub(super) fn index_of(value: &str) -> Document {
     let queue = path(format::QUEUE);
     let values = format!("{queue}.{}", entry::VALUE);
     let at = doc! { "$indexOfArray": [values, literal(value)] };
-    doc! { "$cond": [{ "$isArray": [queue] }, at, -1] }
+    cond(doc! { "$isArray": [queue] }, at, -1)
 }

@@ -1,23 +1,17 @@
-//! Release: deletes documents, ends grants and admits waiters, or postpones the end.
+//! Release: deletes documents or leaves tombstones, ends grants and admits waiters, or postpones the end.
 
-use std::time::Duration;
-
-use crate::bson::{Bson, DateTime, Document, doc};
-use crate::format::{self, grant};
+use super::admission::{Beside, Room, is_of, is_unexpired, waits};
+use super::reply::{
+    Ended, RefusedStatements, decode_counted, decode_update, no_write_error, refused_statements,
+};
+use super::variables::{Variable, filter, in_scope};
+use super::*;
 use crate::rules::outcome::{Outcome, REFUSED};
-use crate::rules::slots::Lane;
-use crate::rules::time::{Instant, millis_up};
 use crate::rules::tombstone::TombstoneValues;
 use crate::spec::EndScope;
 
-use super::admission::{self, Room, is_of, is_unexpired, waits};
-use super::reply::{Ended, decode_counted, decode_update, no_write_error, refused_statements};
-use super::variables::{Variable, bind, filter};
-use super::{grant_field, is_date, majority, path, queue, simple_collation};
-use crate::commands::Command;
-use crate::commands::DecodeError;
-
-pub use super::release_target::{Form, GrantMatch, ReleaseTarget};
+pub use super::release_target::{Form, ReleaseTarget};
+pub use crate::texts::GrantMatch;
 
 /// Deletes lease documents, each only where the target is the only holder and the queue has no entry, live or expired.
 /// The effect on each is `spec::delete`.
@@ -36,8 +30,7 @@ impl Command for Delete {
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let delete = |target: &ReleaseTarget| {
-            let filter = target.filter_alone();
-            Bson::from(doc! { "q": filter, "limit": 1, "collation": simple_collation() })
+            doc! { "q": target.filter_alone(), "limit": 1, "collation": simple_collation() }
         };
         doc! {
             "delete": collection,
@@ -50,6 +43,59 @@ impl Command for Delete {
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Ended, DecodeError> {
         no_write_error(reply, self.targets.len())?;
         decode_counted(reply)
+    }
+}
+
+/// The expiry of a document that outlives its holder: in 1970, so the lease is free at once by every clock, even one
+/// that is behind: a client's, or the next primary's.
+const EXPIRED_AT: DateTime = DateTime::from_millis(0);
+
+/// Makes tombstones of lease documents, for the server's TTL monitor to remove, each only where the target is the only
+/// holder and the queue has no entry, live or expired. The effect on each is `spec::tombstone`.
+///
+/// A tombstone is equivalent to no document. It has no grant, no queue, and a value that no holder has, so a late
+/// renewal or release matches nothing.
+#[derive(Clone, Debug)]
+pub struct Tombstone {
+    /// The grants to end.
+    pub targets: Vec<ReleaseTarget>,
+    /// A value for each document, which no holder has.
+    pub values: TombstoneValues,
+}
+
+/// The outcome of a [`Tombstone`] command.
+#[derive(Clone, Debug)]
+pub struct Tombstoned {
+    /// The leases that were released.
+    pub ended: Ended,
+    /// The positions of the targets whose tombstones another program's index or validator refused, and the first
+    /// refusal. These leases are unchanged.
+    pub refused: Option<RefusedStatements>,
+}
+
+impl Command for Tombstone {
+    type Reply = Tombstoned;
+
+    fn lane(&self) -> Lane {
+        Lane::Critical
+    }
+
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
+        let tombstone = |(place, target): (usize, &ReleaseTarget)| {
+            // A whole document and not a pipeline: it replaces all other fields too.
+            let left = doc! {
+                format::NAME: &target.name,
+                format::VALUE: self.values.of_statement(place),
+                format::EXPIRES_AT: EXPIRED_AT,
+            };
+            statement(target.filter_alone(), left)
+        };
+        update_many(collection, self.targets.iter().enumerate().map(tombstone).collect())
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Tombstoned, DecodeError> {
+        let refused = refused_statements(reply, self.targets.len())?;
+        Ok(Tombstoned { ended: decode_counted(reply)?, refused })
     }
 }
 
@@ -74,110 +120,121 @@ impl Command for End {
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let end = |(place, target): (usize, &ReleaseTarget)| {
-            let changes = ended(target, &self.values.of_statement(place));
-            let changed = doc! { "$replaceWith": { "$mergeObjects": ["$$ROOT", changes] } };
-            Bson::from(doc! {
-                "q": self.filter(target),
-                "u": [changed, without_empty_lists()],
-                "collation": simple_collation(),
-            })
+            let changes = ended(target, self.form(target), &self.values.of_statement(place));
+            let changed = doc! { "$replaceWith": merge("$$ROOT", changes) };
+            statement(self.filter(target), vec![changed, without_empty_lists()])
         };
-        doc! {
-            "update": collection,
-            "updates": self.targets.iter().enumerate().map(end).collect::<Vec<_>>(),
-            "ordered": false,
-            "writeConcern": majority(),
-        }
+        update_many(collection, self.targets.iter().enumerate().map(end).collect())
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Ended, DecodeError> {
-        match refused_statements(reply, self.targets.len())? {
-            None => decode_counted(reply),
-            // This answers for the other statements too: sending them again would change nothing.
-            Some((_, source)) => {
-                let maybe_applied = self.targets.len() > 1;
-                Err(DecodeError::Write { source, outcome: Outcome { maybe_applied, ..REFUSED } })
-            }
-        }
+        let Some((_, source)) = refused_statements(reply, self.targets.len())? else {
+            return decode_counted(reply);
+        };
+        // This answers for the other statements too: sending them again would change nothing.
+        let outcome = Outcome { maybe_applied: self.targets.len() > 1, ..REFUSED };
+        Err(DecodeError::Write { source, outcome })
     }
 }
 
 impl End {
+    fn form(&self, target: &ReleaseTarget) -> FoundForm {
+        match (target.form, self.scope) {
+            (Form::Either, _) | (_, EndScope::HeldOrQueued) => FoundForm::Any,
+            (Form::Plain, _) => FoundForm::Plain,
+            (Form::List, _) => FoundForm::List,
+        }
+    }
+
     fn filter(&self, target: &ReleaseTarget) -> Document {
-        let list = || {
-            let mut filter = ReleaseTarget::shared(doc! { "$elemMatch": target.in_list() });
-            // Without a date, the others of the list do not count, and the name is free.
-            filter.insert(format::EXPIRES_AT, doc! { "$type": "date" });
-            filter
-        };
-        let mut any = target.in_form(|| target.in_plain_fields(), list);
+        let list = ReleaseTarget::shared(doc! { "$elemMatch": target.in_list() });
+        // Without a date, the others of the list do not count, and the name is free.
+        let list = with(list, format::EXPIRES_AT, doc! { "$type": "date" });
+        let mut any = target.in_form(target.in_plain_fields(), list);
         match self.scope {
             EndScope::Anywhere => target.named(any),
-            EndScope::BesideOthers => {
-                let mut filter = target.named(any);
-                let exists = |list: &str, place: u8| {
-                    doc! { format!("{list}.{place}"): { "$exists": true } }
-                };
-                let waits = exists(format::QUEUE, 0);
-                let others = match target.form {
-                    Form::Plain => vec![waits],
-                    Form::List | Form::Either => {
-                        let mut shared = exists(format::HOLDERS, 1);
-                        shared.insert(format::VALUE, format::SHARED_VALUE);
-                        vec![waits, shared]
-                    }
-                };
-                filter.insert("$and", vec![doc! { "$or": others }]);
-                filter
-            }
             EndScope::HeldOrQueued => {
                 any.push(queue::has_element_of(target.value.as_str()));
                 target.named(any)
+            }
+            EndScope::BesideOthers => {
+                let exists = doc! { "$exists": true };
+                let mut others = vec![doc! { format!("{}.0", format::QUEUE): &exists }];
+                if target.form != Form::Plain {
+                    let second = format!("{}.1", format::HOLDERS);
+                    others.push(doc! { second: exists, format::VALUE: format::SHARED_VALUE });
+                }
+                with(target.named(any), "$and", vec![doc! { "$or": others }])
             }
         }
     }
 }
 
+/// What the filter of an [`End`] tells of the documents that it finds. Without the parts for other documents, the
+/// server has less to parse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FoundForm {
+    /// The target has the exclusive lease.
+    Plain,
+    /// The target is in the list of a lease in shared use.
+    List,
+    /// One of these, or the target is only in the queue.
+    Any,
+}
+
 /// The fields that change where this target ends, or leaves the queue.
-fn ended(target: &ReleaseTarget, nobody: &str) -> Document {
-    bind("elements", admission::elements(), |elements| {
-        bind("shared", admission::is_shared(elements), |shared| {
-            let stays = filter(elements, |each| {
-                doc! { "$and": [is_unexpired(each), { "$not": target.is_holder(each) }] }
-            });
-            bind("kept", doc! { "$cond": [shared, stays, []] }, |kept| {
-                bind("open", is_open(target, elements, shared), |open| {
-                    let line = filter(queue::entries(), |each| {
-                        let is_other = doc! { "$not": is_of(each, &target.value) };
-                        doc! { "$and": [queue::is_entry(each), waits(each, kept), is_other] }
-                    });
-                    let room = Room { asker: None, kept, open };
-                    let admitted =
-                        room.of_line(line, |of| room.changes(of, kept, freed(nobody, of.rest)));
-                    doc! { "$cond": [open, admitted, closed(target, elements)] }
-                })
-            })
-        })
+fn ended(target: &ReleaseTarget, form: FoundForm, nobody: &str) -> Document {
+    if form == FoundForm::Plain {
+        return ended_alone(nobody);
+    }
+    in_scope(|scope| {
+        let elements = scope.bind("elements", admission::elements());
+        let shared = scope.bind("shared", admission::is_shared(elements));
+        let stays = |each| all([is_unexpired(each), not(target.is_holder(each))]);
+        let kept = scope.bind("kept", cond(shared, filter(elements, stays), NO_ELEMENT));
+        let open = match form {
+            // The target counts.
+            FoundForm::List => doc! { "$or": [admission::has_no_holder(), shared] },
+            // Anybody may be admitted where the lease is free, or the target's, or in shared use by holders that count.
+            FoundForm::Plain | FoundForm::Any => {
+                let counts = |each| any([is_unexpired(each), target.is_holder(each)]);
+                let is_any = doc! { "$and": [shared, { "$ne": [filter(elements, counts), []] }] };
+                any([admission::has_no_holder(), target.has_lease(), is_any])
+            }
+        };
+        let open = scope.bind("open", open);
+        let line = filter(queue::entries(), |each| {
+            let is_other = not(is_of(each, &target.value));
+            all([queue::is_entry(each), waits(each, kept), is_other])
+        });
+        let admitted = in_scope(|scope| {
+            let room = Room { asker: None, beside: Some(Beside { kept, open }) };
+            let of = room.of_line(scope, line);
+            room.changes(of, kept, freed(nobody, of.rest))
+        });
+        cond(open, admitted, closed(target, elements))
     })
 }
 
-/// Whether anybody may be admitted: the lease is free, or the target's, or in shared use by holders that count.
-fn is_open(target: &ReleaseTarget, elements: Variable, shared: Variable) -> Document {
-    let counting = filter(elements, |each| {
-        doc! { "$or": [is_unexpired(each), target.is_holder(each)] }
-    });
-    let is_any = doc! { "$and": [shared, { "$ne": [counting, []] }] };
-    doc! { "$or": [admission::has_no_holder(), target.has_lease(), is_any] }
+/// The same where the target has the exclusive lease. Its own entry is not live.
+fn ended_alone(nobody: &str) -> Document {
+    in_scope(|scope| {
+        let line =
+            filter(queue::entries(), |each| all([queue::is_entry(each), queue::is_live(each)]));
+        let room = Room { asker: None, beside: None };
+        let of = room.of_line(scope, line);
+        room.changes(of, NO_ELEMENT, freed(nobody, of.rest))
+    })
 }
 
-/// The fields that change where nobody holds afterwards. The lease is free by every clock, as a tombstone is.
+/// The fields that change where nobody holds afterwards.
 ///
 /// The value is that of no holder, or a late renewal would revive the lease. The expiry is set: without one, other
 /// programs would not find the lease free, and the server would not remove the document.
 fn freed(nobody: &str, rest: Variable) -> Document {
     doc! {
         format::VALUE: nobody,
-        format::EXPIRES_AT: DateTime::from_millis(0),
+        format::EXPIRES_AT: EXPIRED_AT,
         format::HOLDERS: [],
         format::QUEUE: queue::left(rest),
     }
@@ -185,21 +242,15 @@ fn freed(nobody: &str, rest: Variable) -> Document {
 
 /// The fields that change where nobody may be admitted: the target alone goes.
 fn closed(target: &ReleaseTarget, elements: Variable) -> Document {
-    let queue = filter(queue::entries(), |each| doc! { "$not": is_of(each, &target.value) });
-    let holders = filter(elements, |each| doc! { "$not": target.is_holder(each) });
+    let queue = filter(queue::entries(), |each| not(is_of(each, &target.value)));
+    let holders = filter(elements, |each| not(target.is_holder(each)));
     let has_list = doc! { "$isArray": [path(format::HOLDERS)] };
-    doc! {
-        format::QUEUE: queue,
-        format::HOLDERS: { "$cond": [has_list, holders, "$$REMOVE"] },
-    }
+    doc! { format::QUEUE: queue, format::HOLDERS: cond(has_list, holders, "$$REMOVE") }
 }
 
 /// The stage that removes empty lists.
 fn without_empty_lists() -> Document {
-    let kept = |field: &str| {
-        let list = path(field);
-        doc! { "$cond": [{ "$eq": [&list, []] }, "$$REMOVE", &list] }
-    };
+    let kept = |field| cond(eq(path(field), NO_ELEMENT), "$$REMOVE", path(field));
     let (queue, holders) = (kept(format::QUEUE), kept(format::HOLDERS));
     doc! { "$set": { format::QUEUE: queue, format::HOLDERS: holders } }
 }
@@ -224,11 +275,10 @@ impl Command for EndLater {
     }
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let acquired_at = path(&grant_field(grant::ACQUIRED_AT));
-        let until = doc! { "$add": [acquired_at, millis_up(self.hold_at_least)] };
-        // If the date is corrupt, the lease ends now. The expiry must never be missing: other programs would not find
-        // the lease free.
-        let until = doc! { "$cond": [is_date(&grant_field(grant::ACQUIRED_AT)), until, "$$NOW"] };
+        let hold_at_least = millis_up(self.hold_at_least);
+        let until = doc! { "$add": [grant_path(grant::ACQUIRED_AT), hold_at_least] };
+        // Now if the date is corrupt. The expiry must never be missing: other programs would not find the lease free.
+        let until = cond(is_date(&grant_field(grant::ACQUIRED_AT)), until, "$$NOW");
         // A value that no holder has, or a late renewal would revive the lease. The owner stays visible.
         let value = self.values.of_statement(0);
         let ended = doc! {
@@ -237,15 +287,7 @@ impl Command for EndLater {
             format::EXPIRES_AT: until,
             format::PROMOTED: queue::recheck(),
         };
-        doc! {
-            "update": collection,
-            "updates": [{
-                "q": self.target.filter(),
-                "u": [{ "$set": ended }],
-                "collation": simple_collation(),
-            }],
-            "writeConcern": majority(),
-        }
+        update_one(collection, statement(self.target.filter(), set(ended)))
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<bool, DecodeError> {

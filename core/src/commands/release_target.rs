@@ -3,11 +3,8 @@
 use super::admission::is_of;
 use super::snapshot::LeaseSnapshot;
 use super::variables::Variable;
-use super::{grant_field, has_sound_expiry, literal, path, queue};
-use crate::bson::{Bson, Document, doc};
-use crate::format::{self, grant, holder};
-use crate::rules::ids::{CallId, GrantId};
-use crate::rules::permits::Permits;
+use super::*;
+use crate::texts::GrantMatch;
 
 /// Which grant to end: one name, one value, and which of its grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,22 +17,6 @@ pub struct ReleaseTarget {
     pub grant: GrantMatch,
     /// The form in which the document shows it.
     pub form: Form,
-}
-
-/// Which of a value's grants to release.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GrantMatch {
-    /// Any grant: matches by name and value.
-    Any,
-    /// This grant.
-    Grant(GrantId),
-    /// Any grant of this call's attempts, except the one that the caller accepted: that one is released by its own id.
-    Call {
-        /// The call.
-        call_id: CallId,
-        /// The grant that the caller accepted.
-        except: Option<GrantId>,
-    },
 }
 
 /// The form in which a document shows a grant.
@@ -57,52 +38,54 @@ impl Form {
 }
 
 impl GrantMatch {
-    /// A filter on the text of an id. `None` where every id fits.
-    pub(super) fn filter(&self) -> Option<Bson> {
+    /// The bounds of the ids: operators of filters, and of expressions too.
+    fn bounds(&self) -> Vec<(&'static str, String)> {
         match self {
-            GrantMatch::Any => None,
-            GrantMatch::Grant(id) => Some(id.as_str().into()),
+            GrantMatch::Any => Vec::new(),
+            GrantMatch::Grant(id) => vec![("$eq", id.as_str().to_owned())],
             GrantMatch::Call { call_id, except } => {
                 let grants = call_id.grants();
-                let mut of_call = doc! { "$gte": grants.start, "$lt": grants.end };
-                if let Some(taken) = except {
-                    of_call.insert("$ne", taken.as_str());
-                }
-                Some(of_call.into())
+                let except = except.as_ref().map(|id| ("$ne", id.as_str().to_owned()));
+                [("$gte", grants.start), ("$lt", grants.end)].into_iter().chain(except).collect()
             }
         }
     }
 
-    /// Conditions on the id at this path.
-    fn conditions(&self, id: &str) -> Vec<Document> {
+    /// A filter on the text of an id. `None` where every id fits.
+    fn filter(&self) -> Option<Bson> {
+        let bound = |(is, id): (&str, String)| (is.to_owned(), Bson::from(id));
         match self {
-            GrantMatch::Any => Vec::new(),
-            GrantMatch::Grant(meant) => vec![doc! { "$eq": [id, literal(meant.as_str())] }],
-            GrantMatch::Call { call_id, except } => {
-                let grants = call_id.grants();
-                let taken = except.as_ref();
-                let from = doc! { "$gte": [id, literal(grants.start)] };
-                let to = doc! { "$lt": [id, literal(grants.end)] };
-                let not = taken.map(|taken| doc! { "$ne": [id, literal(taken.as_str())] });
-                [from, to].into_iter().chain(not).collect()
+            GrantMatch::Any => None,
+            GrantMatch::Grant(id) => Some(id.as_str().into()),
+            GrantMatch::Call { .. } => {
+                Some(self.bounds().into_iter().map(bound).collect::<Document>().into())
             }
         }
+    }
+
+    /// A condition: this one holds, and the id at the path fits.
+    fn and_fits(&self, condition: Document, id: &str) -> Document {
+        let fits = |(is, bound): (&str, String)| doc! { is: [id, literal(bound)] };
+        all([condition].into_iter().chain(self.bounds().into_iter().map(fits)))
     }
 }
 
 impl ReleaseTarget {
+    /// A filter: these fields show this grant.
+    fn shown_in(&self, value: &str, id: String) -> Document {
+        let mut filter = doc! { value: &self.value };
+        filter.extend(self.grant.filter().map(|grant| (id, grant)));
+        filter
+    }
+
     /// A filter: the plain fields show this grant.
     pub(super) fn in_plain_fields(&self) -> Document {
-        let mut filter = doc! { format::VALUE: &self.value };
-        filter.extend(self.grant.filter().map(|id| (grant_field(grant::ID), id)));
-        filter
+        self.shown_in(format::VALUE, grant_field(grant::ID))
     }
 
     /// A filter on an element of the list: it shows this grant.
     pub(super) fn in_list(&self) -> Document {
-        let mut element = doc! { holder::VALUE: &self.value };
-        element.extend(self.grant.filter().map(|id| (holder::ID.to_owned(), id)));
-        element
+        self.shown_in(holder::VALUE, holder::ID.to_owned())
     }
 
     /// A filter: the document is in shared use, and its list fits.
@@ -117,8 +100,7 @@ impl ReleaseTarget {
             1 => filter.extend(any.remove(0)),
             _ => filter.extend(doc! { "$or": any }),
         }
-        filter.insert("$expr", has_sound_expiry());
-        filter
+        with(filter, "$expr", has_sound_expiry())
     }
 
     /// Selects the document where this target has the exclusive lease.
@@ -128,56 +110,37 @@ impl ReleaseTarget {
 
     /// Selects the document where this target is the only holder and the queue has no entry, live or expired.
     pub(super) fn filter_alone(&self) -> Document {
-        let only = || {
-            let element = self.in_list();
-            let first = element
-                .into_iter()
-                .map(|(field, value)| (format!("{}.0.{field}", format::HOLDERS), value));
-            let mut filter = ReleaseTarget::shared(doc! { "$size": 1 });
-            filter.extend(first);
-            filter
-        };
-        queue::without_queue(self.named(self.in_form(|| self.in_plain_fields(), only)))
+        let in_first = |field| format!("{}.0.{field}", format::HOLDERS);
+        let mut only = ReleaseTarget::shared(doc! { "$size": 1 });
+        only.extend(self.shown_in(&in_first(holder::VALUE), in_first(holder::ID)));
+        let filter = self.named(self.in_form(self.in_plain_fields(), only));
+        with(filter, format!("{}.0", format::QUEUE), doc! { "$exists": false })
     }
 
-    /// The conditions for the forms in which the document may show this target.
-    pub(super) fn in_form(
-        &self,
-        plain: impl FnOnce() -> Document,
-        list: impl FnOnce() -> Document,
-    ) -> Vec<Document> {
+    /// The filters for the forms in which the document may show this target.
+    pub(super) fn in_form(&self, plain: Document, list: Document) -> Vec<Document> {
         match self.form {
-            Form::Plain => vec![plain()],
-            Form::List => vec![list()],
-            Form::Either => vec![plain(), list()],
+            Form::Plain => vec![plain],
+            Form::List => vec![list],
+            Form::Either => vec![plain, list],
         }
     }
 
     /// Whether a document shows that this target has the exclusive lease.
     pub fn is(&self, seen: &LeaseSnapshot) -> bool {
-        let grant_id = seen.grant_id.as_ref();
-        let is_grant = match &self.grant {
-            GrantMatch::Any => true,
-            GrantMatch::Grant(wanted) => grant_id == Some(wanted),
-            GrantMatch::Call { call_id, except } => {
-                grant_id.is_some_and(|id| call_id.has(id) && except.as_ref() != Some(id))
-            }
-        };
-        seen.info.name == self.name && seen.info.value.as_ref() == Some(&self.value) && is_grant
+        seen.info.name == self.name
+            && seen.info.value.as_ref() == Some(&self.value)
+            && self.grant.has(seen.grant_id.as_ref())
     }
 
     /// A condition: this target has the exclusive lease.
     pub(super) fn has_lease(&self) -> Document {
-        let value = doc! { "$eq": [path(format::VALUE), literal(&self.value)] };
-        let mut all = vec![value];
-        all.extend(self.grant.conditions(&path(&grant_field(grant::ID))));
-        doc! { "$and": all }
+        let is_value = eq(path(format::VALUE), literal(&self.value));
+        self.grant.and_fits(is_value, &grant_path(grant::ID))
     }
 
     /// A condition on one holder: it is this target.
     pub(super) fn is_holder(&self, each: Variable) -> Document {
-        let mut all = vec![is_of(each, &self.value)];
-        all.extend(self.grant.conditions(&each.field(holder::ID)));
-        doc! { "$and": all }
+        self.grant.and_fits(is_of(each, &self.value), &each.field(holder::ID))
     }
 }

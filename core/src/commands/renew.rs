@@ -1,24 +1,9 @@
-//! Renews many leases of one manager in one command, or resumes or renews a detached one.
+//! Commands of the holder of an exclusive lease: renew, resume, guard, and the token of a server without an oplog.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-
-use crate::bson::{Bson, Document, doc};
-use crate::format::{self, grant};
-use crate::rules::ids::GrantId;
-use crate::rules::slots::Lane;
-use crate::rules::time::{Instant, millis_up};
-use crate::rules::timing::{TTL_MAX, TTL_MIN, Timing};
-
-use super::reply::{Renewed, decode_update};
+use super::reply::{Matched, decode_update};
 use super::snapshot::{self, LeaseSnapshot};
-use super::{
-    echo, grant_field, held, is_date, literal, majority, one_more_write, path, simple_collation,
-    update_each,
-};
-use crate::commands::Command;
-use crate::commands::DecodeError;
+use super::*;
+use crate::rules::timing::{TTL_MAX, TTL_MIN};
 
 /// The identity of one grant. In one piece of memory, because a process may hold many.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -62,6 +47,20 @@ impl GrantKey {
         let before = self.value.max(0).unsigned_abs();
         &self.texts[self.name as usize..][before as usize..]
     }
+
+    /// Selects the document in which this grant has the lease.
+    fn filter(&self) -> Document {
+        doc! {
+            format::NAME: self.name(),
+            format::VALUE: self.value(),
+            grant_field(grant::ID): self.grant_id(),
+        }
+    }
+
+    /// The same where the expiry is a date. A corrupt document is not repaired.
+    fn filter_with_date(&self) -> Document {
+        with(self.filter(), format::EXPIRES_AT, doc! { "$type": "date" })
+    }
 }
 
 /// One grant to be renewed.
@@ -87,7 +86,7 @@ pub struct RenewMany {
 }
 
 impl Command for RenewMany {
-    type Reply = Renewed;
+    type Reply = Matched;
 
     fn lane(&self) -> Lane {
         Lane::Critical
@@ -100,24 +99,22 @@ impl Command for RenewMany {
         }
         let statement = |(lasts, keys): (Duration, Vec<&GrantKey>)| {
             let every = |field: fn(&GrantKey) -> &str| {
-                let list: Vec<Bson> = keys.iter().map(|key| field(key).into()).collect();
-                doc! { "$in": list }
+                doc! { "$in": keys.iter().map(|key| field(key)).collect::<Vec<_>>() }
             };
             let filter = doc! {
                 format::NAME: every(GrantKey::name),
                 format::VALUE: every(GrantKey::value),
                 grant_field(grant::ID): every(GrantKey::grant_id),
-                // A corrupt document is not repaired; its holder is told that the lease is lost. Written as an
-                // expression, because the server would answer a plain test of the type by the TTL index, and could read
-                // all of that.
+                // A corrupt document is not repaired; its holder is told that the lease is lost. It is an expression
+                // for the reason that `has_sound_expiry` names.
                 "$expr": is_date(format::EXPIRES_AT),
             };
-            (filter, prolonged(millis_up(lasts).into(), sent))
+            statement_for_each(filter, set(prolonged(millis_up(lasts), sent)))
         };
         update_each(collection, by_time.into_iter().map(statement).collect())
     }
 
-    fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, DecodeError> {
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
         decode_update(reply, sent)
     }
 }
@@ -149,33 +146,23 @@ impl Command for Resume {
     }
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
-        let mut query = held_with_date(&self.key);
+        let mut query = self.key.filter_with_date();
         let id = grant_field(grant::ID);
         query.insert(&id, doc! { "$in": [self.key.grant_id(), self.fresh_id.as_str()] });
         // A detached lease may expire before it is resumed, and then anybody may acquire it.
         query.insert("$expr", doc! { "$gt": [path(format::EXPIRES_AT), "$$NOW"] });
         let ttl = self.ttl.map_or_else(|| self.stored_ttl(), |ttl| millis_up(ttl).into());
-        let skew = Bson::Int64(millis_up(self.timing.max_clock_skew));
-        let mut resumed = prolonged(doc! { "$add": [&ttl, &skew] }.into(), sent);
+        let skew = millis_up(self.timing.max_clock_skew);
+        let mut resumed = prolonged(doc! { "$add": [&ttl, skew] }, sent);
         resumed.insert(id, literal(self.fresh_id.as_str()));
         resumed.insert(grant_field(grant::TTL_MS), ttl);
         resumed.insert(grant_field(grant::MAX_CLOCK_SKEW_MS), skew);
         resumed.insert(grant_field(grant::WRITES), one_more_write());
-        doc! {
-            "findAndModify": collection,
-            "query": query,
-            "update": [{ "$set": resumed }],
-            "new": true,
-            "fields": snapshot::projection(),
-            "collation": simple_collation(),
-            "writeConcern": majority(),
-        }
+        find_and_modify(collection, query, set(resumed), snapshot::projection())
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, DecodeError> {
-        let Ok(document) = reply.get_document("value") else {
-            return Ok(None);
-        };
+        let Ok(document) = reply.get_document("value") else { return Ok(None) };
         let mut seen = snapshot::read(document);
         // The filter matched the grant, and whoever relies on it checks for itself.
         let grant = document.get_document(format::GRANT).ok();
@@ -184,12 +171,8 @@ impl Command for Resume {
         let is_ours = seen.info.value.as_deref() == Some(self.key.value())
             && grant_id == Some(self.fresh_id.as_str())
             && seen.ttl_ms.is_some();
-        match is_ours {
-            true => Ok(Some((sent, seen))),
-            false => {
-                Err(DecodeError::Reply("the reply to a resume contains another grant".to_owned()))
-            }
-        }
+        let another = || malformed("the reply to a resume contains another grant");
+        is_ours.then_some(Some((sent, seen))).ok_or_else(another)
     }
 }
 
@@ -208,23 +191,76 @@ impl Resume {
     /// The ttl in the document; the manager's own where no lease may have that one. The reply shows which of them was
     /// written, and the holder relies on that.
     fn stored_ttl(&self) -> Bson {
-        let stored = path(&grant_field(grant::TTL_MS));
-        let is_sound = doc! {
-            "$and": [
-                { "$eq": [{ "$type": &stored }, "long"] },
-                { "$gte": [&stored, millis_up(TTL_MIN)] },
-                { "$lte": [&stored, millis_up(TTL_MAX)] },
-            ],
-        };
-        doc! { "$cond": [is_sound, stored, millis_up(self.timing.ttl)] }.into()
+        let stored = grant_path(grant::TTL_MS);
+        let is_sound = all([
+            eq(doc! { "$type": &stored }, "long"),
+            doc! { "$gte": [&stored, millis_up(TTL_MIN)] },
+            doc! { "$lte": [&stored, millis_up(TTL_MAX)] },
+        ]);
+        cond(is_sound, stored, millis_up(self.timing.ttl)).into()
     }
 }
 
-/// The filter for one grant whose expiry is a date. A corrupt document is not repaired.
-pub(super) fn held_with_date(key: &GrantKey) -> Document {
-    let mut filter = held(key.name(), key.value(), Some(key.grant_id()));
-    filter.insert(format::EXPIRES_AT, doc! { "$type": "date" });
-    filter
+/// Writes to the lease document within the caller's own transaction, so that a take-over conflicts with it. Its effect
+/// is `spec::guard`.
+///
+/// It *changes* the document: a read, or a write that changes nothing, would not conflict. It prolongs the lease,
+/// because otherwise a take-over that waits for the commit would win right after it. It carries no write concern: the
+/// commit has its own. It is no [`Command`]: the caller sends it in the session of the transaction.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    /// The grant.
+    pub key: Arc<GrantKey>,
+    /// For how long it prolongs the lease: the holder's own ttl and maximum clock skew.
+    pub lasts: Duration,
+}
+
+impl Guard {
+    /// Builds the command document.
+    pub fn build(&self, collection: &str, sent: Instant) -> Document {
+        let prolonged = prolonged(millis_up(self.lasts), sent);
+        let guarded = with(prolonged, grant_field(grant::WRITES), one_more_write());
+        let statement = statement(self.key.filter_with_date(), set(guarded));
+        doc! { "update": collection, "updates": [statement] }
+    }
+
+    /// Whether this holder still had the lease.
+    pub fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
+        decode_update(reply, sent)
+    }
+}
+
+/// Gets a timestamp from the counter of a server without an oplog, by writing it into the lease document.
+///
+/// The counter starts from the server's wall clock: the second, and a number that begins at one in each second. If the
+/// clock is set back across a restart, tokens go back. If the server is back within the second in which it ended,
+/// tokens may be repeated.
+#[derive(Clone, Debug)]
+pub struct StandaloneToken {
+    /// The grant that has no token yet.
+    pub key: GrantKey,
+}
+
+impl Command for StandaloneToken {
+    /// `None` when this holder has lost the lease.
+    type Reply = Option<Timestamp>;
+
+    fn lane(&self) -> Lane {
+        Lane::Critical
+    }
+
+    fn build(&self, collection: &str, _sent: Instant) -> Document {
+        let tick = grant_field(grant::STANDALONE_TOKEN);
+        let update = doc! { "$currentDate": { &tick: { "$type": "timestamp" } } };
+        find_and_modify(collection, self.key.filter(), update, doc! { "_id": 0, tick: 1 })
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Option<Timestamp>, DecodeError> {
+        let Ok(document) = reply.get_document("value") else { return Ok(None) };
+        let grant = document.get_document(format::GRANT);
+        let tick = grant.and_then(|grant| grant.get_timestamp(grant::STANDALONE_TOKEN));
+        tick.map(Some).map_err(|_| malformed("the reply to a token update contains no timestamp"))
+    }
 }
 
 /// The fields that a renewal changes, where it prolongs for so many milliseconds.
@@ -234,10 +270,9 @@ pub(super) fn held_with_date(key: &GrantKey) -> Document {
 ///
 /// `$max` is necessary. The server takes `$$NOW` when a command arrives, before it waits for locks. A plain value would
 /// let a delayed older renewal shorten a newer one, and the holder would rely on the lease for longer than it has it.
-pub(super) fn prolonged(lasts: Bson, sent: Instant) -> Document {
-    let until = doc! { "$add": ["$$NOW", lasts] };
+fn prolonged(lasts: impl Into<Bson>, sent: Instant) -> Document {
     doc! {
-        format::EXPIRES_AT: { "$max": [path(format::EXPIRES_AT), until] },
+        format::EXPIRES_AT: max(path(format::EXPIRES_AT), now_plus(lasts)),
         grant_field(grant::SENT_MICROS): echo(sent),
     }
 }

@@ -1,18 +1,9 @@
 //! Renew in shared use: prolongs the grants of one process.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use crate::bson::{Bson, Document, doc};
-use crate::format::{self, holder};
-use crate::rules::slots::Lane;
-use crate::rules::time::{Instant, millis_up};
-
+use super::renew::RenewalTarget;
+use super::reply::{Matched, decode_update};
 use super::variables::map;
-use crate::commands::DecodeError;
-use crate::commands::renew::RenewalTarget;
-use crate::commands::reply::{Renewed, decode_update};
-use crate::commands::{Command, echo, is_date, literal, majority, path, simple_collation};
+use super::*;
 
 /// The most ids of a statement: for each holder of each of its leases, the server walks over all of them.
 const IDS_MAX: usize = 64;
@@ -28,7 +19,7 @@ pub struct RenewHolders {
 }
 
 impl Command for RenewHolders {
-    type Reply = Renewed;
+    type Reply = Matched;
 
     fn lane(&self) -> Lane {
         Lane::Critical
@@ -45,53 +36,43 @@ impl Command for RenewHolders {
         // One statement for each time. The sort is stable: the names stay in order.
         single.sort_by_key(|grant| grant.lasts);
         let by_time = single.chunk_by(|one, other| one.lasts == other.lasts);
-        let together = by_time.flat_map(|part| part.chunks(IDS_MAX)).map(|part| {
+        let by_time = by_time.flat_map(|part| part.chunks(IDS_MAX));
+        let together = by_time.map(|part| {
             let names: Vec<&str> = part.iter().map(|grant| grant.key.name()).collect();
-            let ids: Vec<&str> = part.iter().map(|grant| grant.key.grant_id()).collect();
-            statement(doc! { "$in": names }.into(), doc! { "$in": ids }, part, sent)
+            renewed(doc! { "$in": names }, doc! { "$in": ids(part) }, part, sent)
         });
-        let alone = several.iter().map(|(name, grants)| {
-            let ids: Vec<&str> = grants.iter().map(|grant| grant.key.grant_id()).collect();
-            statement((*name).into(), doc! { "$all": ids }, grants, sent)
-        });
-        doc! {
-            "update": collection,
-            "updates": together.chain(alone).collect::<Vec<_>>(),
-            "ordered": false,
-            "writeConcern": majority(),
-        }
+        let alone = several
+            .iter()
+            .map(|(name, grants)| renewed(*name, doc! { "$all": ids(grants) }, grants, sent));
+        update_many(collection, together.chain(alone).collect())
     }
 
-    fn decode(&self, reply: &Document, sent: Instant) -> Result<Renewed, DecodeError> {
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
         decode_update(reply, sent)
     }
 }
 
-/// A filter on elements: a document whose expiry is not a date.
-pub(super) fn is_undated() -> Document {
-    doc! { "$elemMatch": { holder::EXPIRES_AT: { "$not": { "$type": "date" } } } }
+fn ids<'a>(grants: &[&'a RenewalTarget]) -> Vec<&'a str> {
+    grants.iter().map(|grant| grant.key.grant_id()).collect()
 }
 
-fn statement(
-    names: Bson,
+/// The statement for leases of these names, in which these ids are found.
+fn renewed(
+    names: impl Into<Bson>,
     ids_found: Document,
     grants: &[&RenewalTarget],
     sent: Instant,
 ) -> Document {
+    let undated = doc! { holder::EXPIRES_AT: { "$not": { "$type": "date" } } };
     let filter = doc! {
-        format::NAME: names,
+        format::NAME: names.into(),
         format!("{}.{}", format::HOLDERS, holder::ID): ids_found,
         format::VALUE: format::SHARED_VALUE,
-        // A corrupt document is not repaired. As an expression, for the reason that `RenewMany` names.
+        // A corrupt document is not repaired. It is an expression for the reason that `has_sound_expiry` names.
         "$expr": is_date(format::EXPIRES_AT),
-        format::HOLDERS: { "$type": "array", "$not": is_undated() },
+        format::HOLDERS: { "$type": "array", "$not": { "$elemMatch": undated } },
     };
-    doc! {
-        "q": filter,
-        "u": prolonged(grants, sent),
-        "multi": true,
-        "collation": simple_collation(),
-    }
+    statement_for_each(filter, prolonged(grants, sent))
 }
 
 /// The stages that prolong these grants. `$max` is necessary, as for an exclusive one.
@@ -103,16 +84,15 @@ fn prolonged(grants: &[&RenewalTarget], sent: Instant) -> Vec<Document> {
     let holders = path(format::HOLDERS);
     let all = map(holders.as_str(), |each| {
         by_time.into_iter().fold(Bson::from(each), |others, (lasts, ids)| {
-            let is_one = doc! { "$in": [each.field(holder::ID), ids] };
-            let until = doc! { "$add": ["$$NOW", millis_up(lasts)] };
+            let until = now_plus(millis_up(lasts));
             let again = doc! {
-                holder::EXPIRES_AT: { "$max": [each.field(holder::EXPIRES_AT), until] },
+                holder::EXPIRES_AT: max(each.field(holder::EXPIRES_AT), until),
                 holder::SENT_MICROS: echo(sent),
             };
-            doc! { "$cond": [is_one, { "$mergeObjects": [each, again] }, others] }.into()
+            cond(is_in(each.field(holder::ID), ids), merge(each, again), others).into()
         })
     });
     let latest = doc! { "$max": format!("{holders}.{}", holder::EXPIRES_AT) };
-    let top = doc! { "$max": [path(format::EXPIRES_AT), latest] };
+    let top = max(path(format::EXPIRES_AT), latest);
     vec![doc! { "$set": { format::HOLDERS: all } }, doc! { "$set": { format::EXPIRES_AT: top } }]
 }

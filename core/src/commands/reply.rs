@@ -1,11 +1,7 @@
 //! Replies of write commands: how many documents they touched, and which statements failed.
 
-use crate::bson::{Bson, Document, Timestamp};
+use super::*;
 use crate::rules::outcome::{self, MAYBE_APPLIED, Outcome, REFUSED};
-use crate::rules::time::Instant;
-
-use super::token;
-use crate::commands::{DecodeError, StatementError};
 
 /// The outcome of a release, for all of its leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,39 +26,55 @@ impl Ended {
 
 /// The outcome of a command about grants or entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Renewed {
+pub struct Matched {
     /// When it was sent: renewed leases are valid from here.
     pub sent: Instant,
     /// How many documents it matched.
     pub matched: i64,
 }
 
+/// The token of a grant: the time of the write that granted, which the server names in its reply.
+///
+/// Only for replies that granted. A no-op and a read report the time of another write.
+///
+/// # Errors
+///
+/// If the reply has no time.
+pub fn token(reply: &Document) -> Result<Timestamp, DecodeError> {
+    let text = "the server's replies have no operationTime, which fencing tokens are made from";
+    reply.get_timestamp("operationTime").map_err(|_| DecodeError::Unsupported(text.to_owned()))
+}
+
 /// Decodes how many leases were released, whether their documents were deleted or became tombstones.
 pub(super) fn decode_counted(reply: &Document) -> Result<Ended, DecodeError> {
-    let without = || DecodeError::Reply("the reply to a release contains no count".to_owned());
-    Ok(Ended { count: count(reply).ok_or_else(without)?, at: token::of_reply(reply).ok() })
+    Ok(Ended { count: count(reply)?, at: token(reply).ok() })
 }
 
 /// Decodes the reply of an `update` command. Its one statement may match many documents.
-pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Renewed, DecodeError> {
+pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
     no_write_error(reply, usize::MAX)?;
-    match count(reply) {
-        Some(matched) => Ok(Renewed { sent, matched }),
-        None => Err(DecodeError::Reply("the reply to an update contains no count".to_owned())),
-    }
+    Ok(Matched { sent, matched: count(reply)? })
 }
 
 /// How many documents a write command reports as affected.
-pub(super) fn count(reply: &Document) -> Option<i64> {
-    let number = reply.get("n")?;
+pub(super) fn count(reply: &Document) -> Result<i64, DecodeError> {
+    number(reply, "n").ok_or_else(|| malformed("the reply to a write contains no count"))
+}
+
+/// A number in a reply, of either type.
+pub(super) fn number(reply: &Document, field: &str) -> Option<i64> {
+    let number = reply.get(field)?;
     number.as_i64().or_else(|| number.as_i32().map(i64::from))
 }
 
-/// Returns an error if one of this many statements of a write command failed. The reply then still says "ok".
+/// The errors of the statements that failed. The reply then still says "ok".
+pub(super) fn write_errors(reply: &Document) -> &[Bson] {
+    reply.get_array("writeErrors").map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Returns an error if one of this many statements of a write command failed.
 pub(super) fn no_write_error(reply: &Document, statements: usize) -> Result<(), DecodeError> {
-    let Ok([first, ..]) = reply.get_array("writeErrors").map(Vec::as_slice) else {
-        return Ok(());
-    };
+    let Some(first) = write_errors(reply).first() else { return Ok(()) };
     let (source, outcome) = write_error(first)?;
     // The other statements may have been carried out, and each can be tried alone.
     let outcome = if statements > 1 { MAYBE_APPLIED } else { outcome };
@@ -77,9 +89,8 @@ pub(super) fn refused_statements(
     reply: &Document,
     statements: usize,
 ) -> Result<Option<RefusedStatements>, DecodeError> {
-    let errors = reply.get_array("writeErrors").map(Vec::as_slice).unwrap_or_default();
     let mut refused: Option<RefusedStatements> = None;
-    for error in errors {
+    for error in write_errors(reply) {
         let (source, outcome) = write_error(error)?;
         let place = place_of(error).filter(|place| *place < statements && outcome == REFUSED);
         let Some(place) = place else {
@@ -90,7 +101,8 @@ pub(super) fn refused_statements(
     Ok(refused)
 }
 
-fn place_of(error: &Bson) -> Option<usize> {
+/// The position of the statement that failed.
+pub(super) fn place_of(error: &Bson) -> Option<usize> {
     usize::try_from(error.as_document()?.get_i32("index").ok()?).ok()
 }
 

@@ -1,13 +1,9 @@
 //! The lease document as replies show it.
 
-use crate::bson::{Bson, Document, doc};
-use crate::format::{self, grant, holder};
-use crate::rules::ids::GrantId;
-use crate::rules::time::from_millis;
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 
-use super::queue;
-use crate::info::{LeaseHolder, LeaseInfo, LeaseState};
+use super::*;
+use crate::info::LeaseHolder;
 
 /// The server's time of the command.
 const NOW: &str = "now";
@@ -30,17 +26,14 @@ pub struct LeaseSnapshot {
 
 /// The projection that [`read`] decodes.
 pub fn projection() -> Document {
-    let mut projection = projection_without_queue();
-    projection.insert(WAITING, queue::length());
-    projection
+    with(projection_without_queue(), WAITING, doc! { "$size": queue::entries() })
 }
 
 /// The same without the length of the queue.
 ///
 /// The server parses the projection with each command. Expressions cost it more than fields, and seven paths into
-/// `grant` more than the whole field. So the only expression is the server's time.
-/// The reader compares it with the expiry, and finds the type of the expiry in the reply. The price: where another
-/// program has written something large to these fields, the reply carries it.
+/// `grant` more than the whole field. So the only expression is the server's time, with which the reader compares the
+/// expiry. The price: where another program has written something large to these fields, the reply carries it.
 pub fn projection_without_queue() -> Document {
     doc! {
         "_id": 0,
@@ -56,48 +49,31 @@ pub fn projection_without_queue() -> Document {
 pub fn read(document: &Document) -> LeaseSnapshot {
     let value = text(document, format::VALUE);
     // Another program changes `value` and leaves the other fields: then the grant describes a former holder.
-    let grant = document
-        .get_document(format::GRANT)
-        .ok()
-        .filter(|grant| value.is_some() && text(grant, grant::VALUE) == value);
-    let (state, remaining_ms) = state(document);
-    let is_held = state != LeaseState::Free;
-    let shared = is_held && value.as_deref() == Some(format::SHARED_VALUE);
-    let (in_use, limit) = LeaseInfo::plain_counts(&state, shared);
+    let is_current = |grant: &&Document| value.is_some() && text(grant, grant::VALUE) == value;
+    let no_grant = Document::new();
+    let grant = document.get_document(format::GRANT).ok().filter(is_current).unwrap_or(&no_grant);
+    let millis = |field| document.get_datetime(field).ok().map(|at| at.timestamp_millis());
+    let (expires_at, now) = (millis(format::EXPIRES_AT), millis(NOW));
+    let name = text(document, format::NAME).unwrap_or_default();
     let info = LeaseInfo {
-        name: text(document, format::NAME).unwrap_or_default(),
-        state,
-        owner: grant.and_then(|grant| text(grant, grant::OWNER)),
-        acquired_at: grant.and_then(|grant| date(grant, grant::ACQUIRED_AT)),
-        expires_at: date(document, format::EXPIRES_AT),
-        remaining: remaining_ms.map(from_millis),
+        owner: text(grant, grant::OWNER),
+        acquired_at: date(grant, grant::ACQUIRED_AT),
         waiting: document.get_i32(WAITING).ok().and_then(|it| it.try_into().ok()).unwrap_or(0),
-        metadata: grant
-            .and_then(|grant| grant.get_document(grant::METADATA).ok())
-            .cloned()
-            .unwrap_or_default(),
-        value,
-        // Set by the manager that reads the document.
-        held_here: false,
-        shared,
-        in_use,
-        limit,
-        holders: Vec::new(),
+        metadata: grant.get_document(grant::METADATA).cloned().unwrap_or_default(),
+        ..LeaseInfo::without_grant(name, value, state(document), expires_at, now)
     };
     LeaseSnapshot {
         info,
-        grant_id: grant.and_then(|grant| grant.get_str(grant::ID).ok()).map(GrantId::from),
-        ttl_ms: grant.and_then(|grant| grant.get_i64(grant::TTL_MS).ok()),
-        sent: grant.and_then(|grant| grant.get_i64(grant::SENT_MICROS).ok()),
-        server_ms: document.get_datetime(NOW).ok().map(|now| now.timestamp_millis()),
+        grant_id: grant.get_str(grant::ID).ok().map(GrantId::from),
+        ttl_ms: grant.get_i64(grant::TTL_MS).ok(),
+        sent: grant.get_i64(grant::SENT_MICROS).ok(),
+        server_ms: now,
     }
 }
 
 /// The same, with the holders. Only readers for users ask for them: there may be a thousand.
 pub fn projection_with_holders() -> Document {
-    let mut projection = projection();
-    projection.insert(format::HOLDERS, 1);
-    projection
+    with(projection(), format::HOLDERS, 1)
 }
 
 /// Decodes a document that was projected by [`projection_with_holders`].
@@ -114,10 +90,10 @@ fn holders(document: &Document) -> Option<Vec<LeaseHolder>> {
     let now = document.get_datetime(NOW).ok()?.timestamp_millis();
     document.get_datetime(format::EXPIRES_AT).ok()?;
     let elements = document.get_array(format::HOLDERS).ok()?.iter();
-    let mut all: Vec<(i64, LeaseHolder)> =
-        elements.map(|element| holder(element.as_document()?, now)).collect::<Option<_>>()?;
-    all.retain(|(expires_at, _)| *expires_at > now);
-    Some(all.into_iter().map(|(_, holder)| holder).collect())
+    let all = elements.map(|element| holder(element.as_document()?, now));
+    let all: Vec<(i64, LeaseHolder)> = all.collect::<Option<_>>()?;
+    let unexpired = all.into_iter().filter(|(expires_at, _)| *expires_at > now);
+    Some(unexpired.map(|(_, holder)| holder).collect())
 }
 
 /// One holder, and when it expires. `None` if the server would not count it as one.
@@ -147,22 +123,15 @@ pub fn small(number: i64) -> u32 {
     u32::try_from(number.max(0)).unwrap_or(u32::MAX)
 }
 
-/// The state of the lease, and for how long it is held. A lease that cannot be understood counts as held.
-fn state(document: &Document) -> (LeaseState, Option<i64>) {
-    let Ok(now) = document.get_datetime(NOW) else {
+/// The state of the lease. One that cannot be understood counts as held.
+fn state(document: &Document) -> LeaseState {
+    match (document.get_datetime(NOW), document.get(format::EXPIRES_AT)) {
         // No reply to this projection is without it.
-        let found = "unknown".to_owned();
-        return (LeaseState::Damaged { found }, None);
-    };
-    match document.get(format::EXPIRES_AT) {
-        None | Some(Bson::Null) => (LeaseState::Free, None),
-        Some(Bson::DateTime(at)) if at <= now => (LeaseState::Free, Some(0)),
-        Some(Bson::DateTime(at)) => {
-            // Dates may be so far apart that the difference overflows.
-            let left = at.timestamp_millis().saturating_sub(now.timestamp_millis());
-            (LeaseState::Held, Some(left))
-        }
-        Some(other) => (LeaseState::Damaged { found: type_name(other).to_owned() }, None),
+        (Err(_), _) => LeaseState::Damaged { found: "unknown".to_owned() },
+        (Ok(_), None | Some(Bson::Null)) => LeaseState::Free,
+        (Ok(now), Some(Bson::DateTime(at))) if at <= now => LeaseState::Free,
+        (Ok(_), Some(Bson::DateTime(_))) => LeaseState::Held,
+        (Ok(_), Some(other)) => LeaseState::Damaged { found: type_name(other).to_owned() },
     }
 }
 
@@ -193,11 +162,7 @@ const fn type_name(value: &Bson) -> &'static str {
     }
 }
 
-fn text(document: &Document, field: &str) -> Option<String> {
-    document.get_str(field).ok().map(str::to_owned)
-}
-
-pub(super) fn date(document: &Document, field: &str) -> Option<DateTime<Utc>> {
+pub(super) fn date(document: &Document, field: &str) -> Option<chrono::DateTime<Utc>> {
     let millis = document.get_datetime(field).ok()?.timestamp_millis();
-    DateTime::from_timestamp_millis(millis)
+    chrono::DateTime::from_timestamp_millis(millis)
 }

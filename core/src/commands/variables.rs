@@ -1,8 +1,8 @@
 //! Variables of pipelines: each can be read only where it is bound.
 //!
-//! A pipeline binds its variables by `$let`, `$map`, `$filter` and `$reduce`. Here each binding hands its variable to a
-//! closure, which builds the expression in its scope. So an expression names no variable that is not bound, and a
-//! variable that is bound twice, one within the other, fails when the command is built.
+//! A pipeline binds its variables by `$let`, `$map`, `$filter` and `$reduce`. Here a variable is known only to the
+//! closure that builds the expression in its scope. So an expression names no variable that is not bound. A variable
+//! that is bound twice, one within the other, fails when the command is built.
 
 use crate::bson::{Bson, Document, doc};
 
@@ -14,6 +14,11 @@ impl Variable {
     /// The path to a field of it.
     pub(super) fn field(self, field: &str) -> String {
         format!("$${}.{field}", self.0)
+    }
+
+    /// A document of these fields of it.
+    pub(super) fn fields(self, fields: impl IntoIterator<Item = &'static str>) -> Document {
+        fields.into_iter().map(|field| (field.to_owned(), self.field(field).into())).collect()
     }
 }
 
@@ -31,6 +36,25 @@ pub(super) fn bind<E: Into<Bson>>(
 ) -> Document {
     let inner = scope(&[name], inner(Variable(name)).into());
     doc! { "$let": { "vars": { name: value.into() }, "in": inner } }
+}
+
+/// Variables that are bound one after the other.
+#[derive(Default)]
+pub(super) struct Scope(Vec<(&'static str, Bson)>);
+
+impl Scope {
+    /// Binds a variable to a value, in which those before it are known.
+    pub(super) fn bind(&mut self, name: &'static str, value: impl Into<Bson>) -> Variable {
+        self.0.push((name, value.into()));
+        Variable(name)
+    }
+}
+
+/// An expression with the variables that the closure binds.
+pub(super) fn in_scope(expression: impl FnOnce(&mut Scope) -> Document) -> Document {
+    let mut scope = Scope::default();
+    let inner = expression(&mut scope);
+    scope.0.into_iter().rev().fold(inner, |inner, (name, value)| bind(name, value, |_| inner))
 }
 
 /// The elements of a list that fit a condition.

@@ -1,11 +1,7 @@
 //! Watch: the change stream that reports promotions, and rechecks of earlier ends, to one manager.
 
-use std::collections::HashSet;
-
-use crate::bson::{Bson, Document, Timestamp, doc};
-use crate::format::{self, grant, holder};
-use crate::rules::ids::{CallId, GrantId, ManagerId};
-use crate::rules::time::Instant;
+use super::*;
+use crate::rules::ids::ManagerId;
 use crate::rules::tombstone::is_tombstone;
 
 /// An event of the stream.
@@ -59,17 +55,16 @@ pub fn pipeline(manager_id: &ManagerId) -> Vec<Document> {
     let ours = doc! { "$gte": calls.start, "$lt": calls.end };
     let updated = |field: &str| format!("updateDescription.updatedFields.{field}");
     let replaced = |field: &str| format!("fullDocument.{field}");
-    let update = |field, of: Document| doc! { "operationType": "update", updated(field): of };
-    let replacement =
-        |field, of: Document| doc! { "operationType": "replace", replaced(field): of };
-    let any = [
-        update(format::PROMOTED, ours.clone()),
-        replacement(format::PROMOTED, ours),
-        update(format::ADMITTED, one_of_ours.clone()),
-        replacement(format::ADMITTED, one_of_ours),
-    ];
+    let update = |field, of: &Document| doc! { "operationType": "update", updated(field): of };
+    let replace = |field, of: &Document| doc! { "operationType": "replace", replaced(field): of };
+    let any = any([
+        update(format::PROMOTED, &ours),
+        replace(format::PROMOTED, &ours),
+        update(format::ADMITTED, &one_of_ours),
+        replace(format::ADMITTED, &one_of_ours),
+    ]);
     vec![
-        doc! { "$match": { "$or": any.to_vec() } },
+        doc! { "$match": any },
         doc! { "$project": {
             "operationType": 1,
             "ns": 1,
@@ -82,8 +77,8 @@ pub fn pipeline(manager_id: &ManagerId) -> Vec<Document> {
             replaced(&format!("{}.{}", format::HOLDERS, holder::ID)): 1,
             replaced(format::EXPIRES_AT): 1,
             replaced(format::VALUE): 1,
-            replaced(&format!("{}.{}", format::GRANT, grant::VALUE)): 1,
-            replaced(&format!("{}.{}", format::GRANT, grant::ID)): 1,
+            replaced(&grant_field(grant::VALUE)): 1,
+            replaced(&grant_field(grant::ID)): 1,
         } },
     ]
 }
@@ -92,17 +87,15 @@ pub fn pipeline(manager_id: &ManagerId) -> Vec<Document> {
 pub fn decode(event: &Document) -> Option<StreamEvent> {
     let token = event.get_timestamp("clusterTime").ok()?;
     let replacement = event.get_document("fullDocument").ok();
-    let updated =
-        || event.get_document("updateDescription").ok()?.get_document("updatedFields").ok();
     let fields = match replacement {
         Some(document) => document,
-        None => updated()?,
+        None => event.get_document("updateDescription").ok()?.get_document("updatedFields").ok()?,
     };
     let is_shared = |document: &Document| {
         document.get_str(format::VALUE).is_ok_and(|value| value == format::SHARED_VALUE)
     };
-    let promoted = || fields.get_str(format::PROMOTED).ok()?.rsplit_once('@');
-    let recheck = promoted().filter(|(_, sent)| sent.starts_with(super::queue::RECHECK));
+    let promoted = fields.get_str(format::PROMOTED).ok().and_then(|it| it.rsplit_once('@'));
+    let recheck = promoted.filter(|(_, sent)| sent.starts_with(queue::RECHECK));
     let recheck = recheck.map(|(id, _)| GrantId::from(id).call());
     // An update shows the field that it has changed. A replacement shows both, and one of them may be an old one.
     let is_of_shared_use = replacement.map_or(fields.contains_key(format::ADMITTED), is_shared);
@@ -112,18 +105,14 @@ pub fn decode(event: &Document) -> Option<StreamEvent> {
     if let Some(call_id) = recheck {
         return Some(StreamEvent::Recheck { call_id });
     }
-    let (grant_id, sent) = promoted().filter(|_| !is_of_shared_use)?;
+    let (grant_id, sent) = promoted.filter(|_| !is_of_shared_use)?;
     let grant_id = GrantId::from(grant_id);
     if replacement.is_some_and(|document| !is_holder(document, &grant_id)) {
         return None;
     }
-    let millis = fields.get_datetime(format::EXPIRES_AT).ok().map(|at| at.timestamp_millis());
-    Some(StreamEvent::Promoted(Promotion {
-        grant_id,
-        sent: Instant::from_micros(sent.parse().ok()?),
-        token,
-        expires_at: millis.and_then(chrono::DateTime::from_timestamp_millis),
-    }))
+    let sent = Instant::from_micros(sent.parse().ok()?);
+    let expires_at = snapshot::date(fields, format::EXPIRES_AT);
+    Some(StreamEvent::Promoted(Promotion { grant_id, sent, token, expires_at }))
 }
 
 /// The waiters that a write admitted. In a replacement, those that still hold.
@@ -137,19 +126,15 @@ fn admissions(
         let id = |element| Bson::as_document(element)?.get_str(holder::ID).ok();
         holders.filter_map(id).collect::<HashSet<_>>()
     });
-    let still_holds = |id: &str| holders.as_ref().is_none_or(|holders| holders.contains(id));
     let admission = |text: &str| {
         let (rest, until) = text.rsplit_once('@')?;
         let (id, sent) = rest.rsplit_once('@')?;
-        Some(Promotion {
-            grant_id: GrantId::from(id),
-            sent: Instant::from_micros(sent.parse().ok()?),
-            token,
-            expires_at: chrono::DateTime::from_timestamp_millis(until.parse().ok()?),
-        })
+        let sent = Instant::from_micros(sent.parse().ok()?);
+        let expires_at = chrono::DateTime::from_timestamp_millis(until.parse().ok()?);
+        let still_holds = holders.as_ref().is_none_or(|holders| holders.contains(id));
+        still_holds.then(|| Promotion { grant_id: id.into(), sent, token, expires_at })
     };
-    let texts = fields.get_str(format::ADMITTED).ok()?.split(' ');
-    Some(texts.filter_map(admission).filter(|it| still_holds(it.grant_id.as_str())).collect())
+    Some(fields.get_str(format::ADMITTED).ok()?.split(' ').filter_map(admission).collect())
 }
 
 fn is_holder(document: &Document, grant_id: &GrantId) -> bool {

@@ -1,9 +1,6 @@
 //! The state of a lease, as its document shows it.
 
-mod holder;
 pub mod text;
-
-pub use holder::LeaseHolder;
 
 use std::fmt;
 use std::time::Duration;
@@ -16,8 +13,7 @@ use crate::rules::time::{from_millis, millis_up};
 use crate::rules::tombstone::is_tombstone;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
-
-use crate::info::text::printable;
+use text::printable;
 
 /// A lease as its document shows it: its holder, its start and its remaining time.
 ///
@@ -81,6 +77,38 @@ pub struct LeaseInfo {
     pub holders: Vec<LeaseHolder>,
 }
 
+/// One holder of a lease in [shared use](LeaseInfo::shared), with its permits.
+///
+/// # Serialization
+///
+/// As JSON it has one key for each field, each always present, in the forms of [`LeaseInfo`], with `remaining_ms` for
+/// the remaining time. `value` is among them: take it out before you show the JSON to others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct LeaseHolder {
+    /// The holder, as `label@host:pid`. `None` if its record has none.
+    pub owner: Option<String>,
+    /// The holder's value. Its permits can be released with it.
+    pub value: String,
+    /// How many permits it has: 1 for a shared lease.
+    pub permits: u32,
+    /// The most permits that may be in use while it holds: 1,000 for a shared lease.
+    pub limit: u32,
+    /// When it was admitted, by the server's clock.
+    #[serde(serialize_with = "as_rfc_3339")]
+    pub acquired_at: Option<DateTime<Utc>>,
+    /// When its permits become free unless it renews them, by the server's clock.
+    #[serde(serialize_with = "as_rfc_3339")]
+    pub expires_at: Option<DateTime<Utc>>,
+    /// The time from the server's reply to that expiry.
+    #[serde(rename = "remaining_ms", serialize_with = "as_millis")]
+    pub remaining: Duration,
+    /// The metadata that the holder attached.
+    pub metadata: Document,
+    /// Whether this very process is the holder, judged by its value or its owner's `host:pid`.
+    pub held_here: bool,
+}
+
 /// Whether a lease is held. Serialized as a word: `held`, `free` or `damaged`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -98,6 +126,41 @@ pub enum LeaseState {
 }
 
 impl LeaseInfo {
+    /// A lease without what its grant, its queue and its holders show. The dates are milliseconds of the server's
+    /// clock.
+    pub fn without_grant(
+        name: String,
+        value: Option<String>,
+        state: LeaseState,
+        expires_at: Option<i64>,
+        now: Option<i64>,
+    ) -> LeaseInfo {
+        let is_held = state != LeaseState::Free;
+        let shared = is_held && value.as_deref().is_some_and(LeaseInfo::is_shared_value);
+        let (in_use, limit) = match &state {
+            LeaseState::Held if !shared => (Some(1), Some(1)),
+            LeaseState::Free => (Some(0), None),
+            LeaseState::Held | LeaseState::Damaged { .. } => (None, None),
+        };
+        LeaseInfo {
+            name,
+            value,
+            state,
+            owner: None,
+            acquired_at: None,
+            expires_at: expires_at.and_then(DateTime::from_timestamp_millis),
+            // Dates may be so far apart that the difference overflows.
+            remaining: expires_at.zip(now).map(|(at, now)| from_millis(at.saturating_sub(now))),
+            metadata: Document::new(),
+            in_use,
+            limit,
+            waiting: 0,
+            held_here: false,
+            shared,
+            holders: Vec::new(),
+        }
+    }
+
     /// Whether the lease was held when the server answered. A damaged one counts as held.
     #[must_use]
     pub fn is_held(&self) -> bool {
@@ -142,27 +205,29 @@ impl LeaseInfo {
     /// `manager` is the prefix of this manager's values, `process` the end of its owners.
     pub fn recognize(&mut self, manager: &ManagerId, process: &str) {
         self.value.take_if(|value| LeaseInfo::is_shared_value(value));
+        let is_ours = |value: Option<&String>, owner: Option<&String>| {
+            value.is_some_and(|value| manager.has_made(value))
+                || owner.is_some_and(|owner| owner.ends_with(process))
+        };
         for holder in &mut self.holders {
-            holder.recognize(manager, process);
+            holder.held_here = is_ours(Some(&holder.value), holder.owner.as_ref());
         }
-        let is_ours = self.value.as_ref().is_some_and(|value| manager.has_made(value))
-            || self.owner.as_ref().is_some_and(|owner| owner.ends_with(process))
+        let is_held_here = is_ours(self.value.as_ref(), self.owner.as_ref())
             || self.holders.iter().any(|holder| holder.held_here);
-        self.held_here = self.is_held() && is_ours;
+        self.held_here = self.is_held() && is_held_here;
     }
 
     /// Sets the permits in use and the limit, by the permits and the limit of each holder: unknown, where they are
     /// numbers that no call can ask for.
     pub fn count_permits(&mut self, holders: impl IntoIterator<Item = (u32, u32)>) {
-        let (mut in_use, mut limit) = (0_u32, None::<u32>);
+        let (mut in_use, mut limit) = (0_u32, u32::MAX);
         for (permits, own_limit) in holders {
             in_use = in_use.saturating_add(permits);
-            limit = Some(limit.map_or(own_limit, |limit| limit.min(own_limit)));
+            limit = limit.min(own_limit);
         }
-        let limit =
-            limit.filter(|limit| [*limit, in_use].iter().all(|it| (1..=LIMIT_MAX).contains(it)));
-        self.in_use = limit.map(|_| in_use);
-        self.limit = limit;
+        let are_valid = [limit, in_use].iter().all(|it| (1..=LIMIT_MAX).contains(it));
+        self.in_use = are_valid.then_some(in_use);
+        self.limit = are_valid.then_some(limit);
     }
 
     /// The limit of a lease in shared use, where it is smaller than that of a call: two programs disagree, unless a
@@ -175,32 +240,6 @@ impl LeaseInfo {
     pub fn set_holders(&mut self, holders: Vec<LeaseHolder>) {
         self.count_permits(holders.iter().map(|holder| (holder.permits, holder.limit)));
         self.holders = holders;
-    }
-
-    /// The permits in use and the limit, where they follow from the state alone.
-    pub fn plain_counts(state: &LeaseState, shared: bool) -> (Option<u32>, Option<u32>) {
-        match state {
-            LeaseState::Held if !shared => (Some(1), Some(1)),
-            LeaseState::Free => (Some(0), None),
-            LeaseState::Held | LeaseState::Damaged { .. } => (None, None),
-        }
-    }
-
-    /// The state of a lease in shared use, in words.
-    fn fmt_shared(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Some(in_use), Some(limit)) = (self.in_use, self.limit) else {
-            formatter.write_str("is in shared use")?;
-            return match self.remaining {
-                Some(remaining) => write!(formatter, " for {} more", human(remaining)),
-                None => Ok(()),
-            };
-        };
-        write!(formatter, "has {in_use} of {limit} permits in use")?;
-        let first = self.holders.iter().map(|holder| holder.remaining).min();
-        match first.or(self.remaining) {
-            Some(first) => write!(formatter, "; the first expires in {}", seconds(first)),
-            None => Ok(()),
-        }
     }
 }
 
@@ -247,16 +286,26 @@ impl fmt::Display for LeaseInfo {
             LeaseState::Damaged { found } => {
                 return write!(formatter, "is damaged: its expiresAt is of type {found}");
             }
-            LeaseState::Held if self.shared => return self.fmt_shared(formatter),
-            LeaseState::Held => {}
-        }
-        if self.value.as_deref().is_some_and(is_tombstone) {
-            formatter.write_str("is released, but its name stays reserved")?;
-        } else {
-            match &self.owner {
+            LeaseState::Held if self.shared => match self.in_use.zip(self.limit) {
+                Some((in_use, limit)) => {
+                    write!(formatter, "has {in_use} of {limit} permits in use")?;
+                    let first = self.holders.iter().map(|holder| holder.remaining).min();
+                    return match first.or(self.remaining) {
+                        Some(first) => {
+                            write!(formatter, "; the first expires in {}", seconds(first))
+                        }
+                        None => Ok(()),
+                    };
+                }
+                None => formatter.write_str("is in shared use")?,
+            },
+            LeaseState::Held if self.value.as_deref().is_some_and(is_tombstone) => {
+                formatter.write_str("is released, but its name stays reserved")?;
+            }
+            LeaseState::Held => match &self.owner {
                 Some(owner) => write!(formatter, "is held by {}", printable(owner))?,
                 None => formatter.write_str("is held by another program")?,
-            }
+            },
         }
         match self.remaining {
             Some(remaining) => write!(formatter, " for {} more", human(remaining)),

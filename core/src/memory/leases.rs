@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::bson::Timestamp;
 use crate::spec::{self, AsBuilt, EndScope, Expiry, GrantMatch, HolderElement};
-
-use super::texts::{Admission, LeaseDocument, Promoted};
+use crate::texts::{Admission, LeaseDocument, Promoted};
 
 /// How often the TTL monitor deletes the expired documents.
 const TTL_MONITOR_EVERY_MS: i64 = 60_000;
@@ -65,16 +64,11 @@ impl Leases {
     pub fn collection(&mut self, name: &str, now_ms: i64) -> Collection<'_> {
         if now_ms.saturating_sub(self.monitored_at_ms) >= TTL_MONITOR_EVERY_MS {
             self.monitored_at_ms = now_ms;
-            self.run_ttl_monitor(now_ms);
+            for documents in self.collections.values_mut() {
+                documents.retain(|_, it| spec::ttl_delete(Some(it.clone()), now_ms).is_some());
+            }
         }
         Collection { leases: self, name: name.to_owned(), now_ms }
-    }
-
-    fn run_ttl_monitor(&mut self, now_ms: i64) {
-        for documents in self.collections.values_mut() {
-            documents
-                .retain(|_, document| spec::ttl_delete(Some(document.clone()), now_ms).is_some());
-        }
     }
 
     /// How many leases are held, kept, or waited for at this date.
@@ -204,57 +198,49 @@ impl Collection<'_> {
 
     /// Ends the lease in place of its holder. Says whether it was held.
     pub fn release(&mut self, name: &str) -> bool {
-        let Some(value) = self.holder(name) else {
-            return false;
+        let values: Vec<String> = match self.held(name) {
+            Some(document) if document.is_in_shared_use() => {
+                document.sharers().into_iter().map(|holder| holder.grant.value).collect()
+            }
+            found => found.and_then(|document| document.value.clone()).into_iter().collect(),
         };
-        let values = self.sharers(name).unwrap_or_else(|| vec![value]);
-        let end = |value| {
-            self.apply(name, |found, now| {
-                let any = GrantMatch::Any;
-                match spec::delete(found, value, &any, &AsBuilt) {
+        let mut is_ended = false;
+        for value in values {
+            is_ended |= self.apply(name, |found, now| {
+                match spec::delete(found, &value, &GrantMatch::Any, &AsBuilt) {
                     (found, false) => {
-                        spec::end(found, value, &any, EndScope::Anywhere, now, &AsBuilt)
+                        let scope = EndScope::Anywhere;
+                        spec::end(found, &value, &GrantMatch::Any, scope, now, &AsBuilt)
                     }
                     deleted => deleted,
                 }
-            })
-        };
-        values.iter().map(end).filter(|ended| *ended).count() > 0
+            });
+        }
+        is_ended
     }
 
     /// Ends the time of the lease on the server, and calls the first waiter. Says whether it was held.
     ///
     /// On a server nothing tells the waiter: each has a time for its next attempt, and a test need not wait for it.
     pub fn expire(&mut self, name: &str) -> bool {
-        if self.holder(name).is_none() {
-            return false;
-        }
-        self.apply(name, |found, now| {
-            let expired = found.map(|document| {
-                let first = document.queue.entries().find(|entry| entry.expires_at > now);
-                let promoted = first.map(|entry| Promoted::Recheck { id: entry.id.clone() });
-                let mut holders = document.holders.clone();
-                for element in holders.elements_mut() {
-                    if let HolderElement::Holder(holder) = element {
-                        holder.expires_at = now;
-                    }
+        let Some(mut document) = self.held(name).cloned() else { return false };
+        self.apply(name, |_, now| {
+            let first = document.queue.entries().find(|entry| entry.expires_at > now);
+            document.promoted = first.map(|entry| Promoted::Recheck { id: entry.id.clone() });
+            document.expiry = Expiry::At(now);
+            for element in document.holders.elements_mut() {
+                if let HolderElement::Holder(holder) = element {
+                    holder.expires_at = now;
                 }
-                LeaseDocument { expiry: Expiry::At(now), promoted, holders, ..document }
-            });
-            (expired, true)
+            }
+            (Some(document), true)
         })
     }
 
-    /// The values of the holders, if the lease is in shared use.
-    fn sharers(&self, name: &str) -> Option<Vec<String>> {
-        let document = self.get(name).filter(|document| document.is_in_shared_use())?;
-        Some(document.sharers().into_iter().map(|holder| holder.value).collect())
-    }
-
-    /// The value of the lease's holder, if the lease is held.
-    fn holder(&self, name: &str) -> Option<String> {
+    /// The document of this name, if the lease is held.
+    fn held(&self, name: &str) -> Option<&LeaseDocument> {
         let document = self.get(name)?;
         let is_held = matches!(document.expiry, Expiry::At(at) if at > self.now_ms);
-        document.value.clone().filter(|_| is_held)
+        (is_held && document.value.is_some()).then_some(document)
     }
 }

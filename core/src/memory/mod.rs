@@ -2,11 +2,10 @@
 
 mod leases;
 mod pattern;
-mod texts;
 
+pub use crate::texts::{Admission, Details, LeaseDocument, Promoted, Texts};
 pub use leases::{Collection, Leases, News, PromotionEvent};
 pub use pattern::matches;
-pub use texts::{Admission, Details, LeaseDocument, Promoted, Texts};
 
 /// The purpose of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,64 +7,33 @@ pub fn matches(pattern: &NamePattern, name: &str) -> bool {
     match pattern {
         NamePattern::All => true,
         NamePattern::Prefix(prefix) => name.starts_with(prefix),
-        NamePattern::Glob(glob) => glob_matches(&parsed(glob), name),
+        NamePattern::Glob(glob) => glob_matches(glob, name),
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Any,
-    One,
-    Literal(char),
-}
-
-fn parsed(glob: &str) -> Vec<Part> {
-    let mut parts = Vec::new();
-    let mut characters = glob.chars();
-    while let Some(character) = characters.next() {
-        parts.push(match character {
-            '*' => Part::Any,
-            '?' => Part::One,
-            '\\' => Part::Literal(characters.next().unwrap_or('\\')),
-            other => Part::Literal(other),
-        });
-    }
-    parts
-}
-
-/// Whether the name matches as a whole. The last star alone can take more characters: an earlier one gains nothing by
-/// it. So the time is at most the product of both lengths.
-fn glob_matches(parts: &[Part], name: &str) -> bool {
+/// Whether the name matches as a whole. The time is the product of both lengths.
+fn glob_matches(glob: &str, name: &str) -> bool {
     let name: Vec<char> = name.chars().collect();
-    let (mut part, mut at) = (0, 0);
-    // The last star, and the first character that it has not taken.
-    let mut star: Option<(usize, usize)> = None;
-    while at < name.len() {
-        match parts.get(part) {
-            Some(Part::Any) => {
-                star = Some((part, at));
-                part += 1;
+    // Whether the glob so far matches as many of the first characters.
+    let mut matched = vec![false; name.len() + 1];
+    matched[0] = true;
+    let mut glob = glob.chars();
+    while let Some(part) = glob.next() {
+        let wanted = match part {
+            '*' => {
+                (0..name.len()).for_each(|at| matched[at + 1] |= matched[at]);
                 continue;
             }
-            Some(Part::One) => {
-                part += 1;
-                at += 1;
-                continue;
-            }
-            Some(Part::Literal(character)) if *character == name[at] => {
-                part += 1;
-                at += 1;
-                continue;
-            }
-            Some(Part::Literal(_)) | None => {}
-        }
-        let Some((place, taken)) = star else {
-            return false;
+            '?' => None,
+            '\\' => Some(glob.next().unwrap_or('\\')),
+            other => Some(other),
         };
-        star = Some((place, taken + 1));
-        (part, at) = (place + 1, taken + 1);
+        for at in (0..name.len()).rev() {
+            matched[at + 1] = matched[at] && wanted.is_none_or(|wanted| wanted == name[at]);
+        }
+        matched[0] = false;
     }
-    parts[part..].iter().all(|part| *part == Part::Any)
+    matched[name.len()]
 }
 
 #[cfg(test)]

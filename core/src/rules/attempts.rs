@@ -1,16 +1,15 @@
 //! The attempts of one acquire call, and which grants must be given back.
 //!
 //! One call may have several attempts in progress: an attempt past its deadline goes on, and another one with the same
-//! value runs beside it. Each attempt was applied, was not applied, or may be applied. Invariants:
+//! value runs beside it. Invariants:
 //!
-//! 1. Each possible grant is either handed to the caller or given back.
-//! 2. An attempt that is answered beside the accepted one, before or after it, may have made another grant. When the
-//!    lease has ended, that grant is given back too.
-//! 3. Nothing is given back while the caller holds the lease.
-//! 4. A possible queue entry of an ended call is removed: once by the cleanup at its end, and again after each later
+//! 1. Each possible grant is either handed to the caller or given back, also one of an attempt that is answered beside
+//!    the accepted one: when the lease has ended.
+//! 2. Nothing is given back while the caller holds the lease.
+//! 3. A possible queue entry of an ended call is removed: once by the cleanup at its end, and again after each later
 //!    answer, because a late attempt joins anew.
 
-use super::time::Instant;
+use super::Instant;
 
 /// The attempts of one acquire call. The default has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,10 +26,8 @@ pub struct Attempts {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Phase {
-    /// The caller waits for a grant.
     #[default]
     Acquiring,
-    /// The caller holds its lease.
     Holding,
     /// The caller has gone, or its lease has ended.
     Ended,
@@ -43,41 +40,28 @@ pub enum Effect {
     Nothing,
     /// It made a grant, or may have made one.
     MaybeGranted,
-    /// It joined the queue, or found our entry there.
-    Joined {
-        /// When it was sent.
-        sent: Instant,
-    },
+    /// It was sent at this moment, and joined the queue or found our entry there.
+    Joined(Instant),
 }
 
 /// The grant that the caller accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Accepted {
     /// The grant of an attempt that was sent at this moment.
-    Answer {
-        /// When it was sent.
-        sent: Instant,
-    },
-    /// A promotion that a change event reported.
-    Promotion {
-        /// When the heartbeat or attempt that it counts from was sent.
-        sent: Instant,
-    },
+    Answer(Instant),
+    /// A promotion that a change event reported. The heartbeat or attempt that it counts from was sent at this moment.
+    Promotion(Instant),
 }
 
 impl Accepted {
     fn sent(self) -> Instant {
-        match self {
-            Accepted::Answer { sent } | Accepted::Promotion { sent } => sent,
-        }
+        let (Accepted::Answer(sent) | Accepted::Promotion(sent)) = self;
+        sent
     }
 
-    /// How many counted answers the grant uses up. A promotion by a change event uses up none.
+    /// How many counted answers the grant uses up.
     fn answers(self) -> u32 {
-        match self {
-            Accepted::Answer { .. } => 1,
-            Accepted::Promotion { .. } => 0,
-        }
+        u32::from(matches!(self, Accepted::Answer(_)))
     }
 }
 
@@ -89,7 +73,7 @@ pub enum CleanupAction {
     Nothing,
     /// Release the name with this call's value, and leave the queue.
     GiveBack,
-    /// Leave the queue. No answer says that we were granted the lease, but a release may have handed it off to us.
+    /// Leave the queue, from which a release may have handed the lease off to us.
     LeaveQueue,
 }
 
@@ -113,7 +97,7 @@ impl Attempts {
         match effect {
             Effect::Nothing => {}
             Effect::MaybeGranted => self.maybe_granted += 1,
-            Effect::Joined { sent } => self.queued_since = self.queued_since.max(Some(sent)),
+            Effect::Joined(sent) => self.queued_since = self.queued_since.max(Some(sent)),
         }
         self.give_back_when_ended()
     }
@@ -126,8 +110,7 @@ impl Attempts {
         self.phase = Phase::Holding;
         // One answer is used up by this. Another answer need not mean the same grant.
         self.maybe_granted = self.maybe_granted.saturating_sub(taken.answers());
-        // The grant removed our queue entry. An attempt that was sent later than the accepted grant has joined after
-        // it.
+        // The grant removed our queue entry. An attempt that was sent later has joined after it.
         self.queued_since = self.queued_since.filter(|&joined| joined > taken.sent());
         true
     }
@@ -154,16 +137,15 @@ impl Attempts {
         self.give_back_when_ended()
     }
 
-    /// The lease was released or dropped. The accepted grant is settled with it. Other answers are not: an attempt that
-    /// was applied after the release, or after a loss, has made another grant.
+    /// The lease was released or dropped, and the accepted grant is settled with it. An attempt that was applied after
+    /// the release, or after a loss, has made another grant.
     pub fn settle(&mut self) -> CleanupAction {
         self.phase = Phase::Ended;
         self.give_back_when_ended()
     }
 
-    /// Whether the call can produce no grant except the one about to be accepted.
-    ///
-    /// Then every attempt has been answered, and no other answer may be a grant, so the call needs no cleanup.
+    /// Whether the call can produce no grant except the one about to be accepted, and needs no cleanup: every attempt
+    /// has been answered, and no other answer may be a grant.
     pub fn has_one_grant_only(&self, taken: Accepted) -> bool {
         self.under_way == 0
             && self.maybe_granted <= taken.answers()

@@ -1,21 +1,19 @@
-//! Group commit: batches concurrent calls into commands.
-//!
-//! It decides when calls share a command, how long that command may take, and how it is split when one of its documents
-//! is held up.
+//! Group commit: when calls share a command, how long that may take, and how it is split when one of its documents is
+//! blocked.
 //!
 //! A lone call is sent at once, and so are a few concurrent ones. When more are in progress, new calls wait until as
-//! many of them have gathered, or until there is room; then they share one command. A completed
-//! command flushes the queue, and so does one that takes longer than `PATIENCE` in `batch`.
+//! many of them have gathered, or until there is room; then they share one command. A completed command flushes the
+//! queue, and so does one that takes longer than `PATIENCE` in `batch`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
-use super::time::Instant;
+use super::Instant;
 
 /// The maximum number of concurrent commands. Up to this number, lone calls never wait.
 pub const UNDER_WAY_MAX: usize = 4;
 
-/// The maximum number of calls in one command. A larger command takes longer, and is hardly cheaper per call.
+/// The maximum number of calls in one command. A larger one is hardly cheaper per call.
 pub const BATCH_MAX: usize = 250;
 
 /// The commands of one kind that are in progress.
@@ -55,8 +53,8 @@ impl Batching {
         self.calls = self.calls.saturating_sub(calls);
     }
 
-    /// Whether a call with little time goes alone now. Only a few do at a time: under load, all calls would come to
-    /// have little time, and the server would get a command for each.
+    /// Whether a call with little time goes alone now. Only a few do at a time: under load, all calls come to have
+    /// little time.
     #[must_use]
     pub fn go_alone(&mut self) -> bool {
         let goes = self.alone < UNDER_WAY_MAX;
@@ -80,18 +78,18 @@ impl Batching {
     }
 }
 
-/// Whether a call that has waited, and has this much time left, is not worth sending: its answer would come when its
-/// caller has gone, and what it was granted would have to be released.
+/// Whether a call that has waited, and has this much time left, is not worth sending, as its caller would have gone
+/// when the answer comes.
 ///
-/// Without this, a process with more calls than the server carries out would send each of them just before its time is
-/// over. `typical` is how long a command takes. After a command that took very long, this is more than calls have, so a
-/// call is sent in any case if it has more than an eighth of an attempt's time.
+/// Otherwise a process with more calls than the server carries out would send each of them just before its time is
+/// over. `typical` is how long a command takes; after one that took very long, it is more than calls have. So a call is
+/// sent in any case if it has more than an eighth of an attempt's time.
 pub fn is_too_late(left: Duration, typical: Duration, timeout: Duration) -> bool {
     left.is_zero() || left < typical.min(timeout / 8)
 }
 
-/// Whether the server itself was slow, and no document of a command held it up: the server was told to give up after
-/// the time `asked`, and its answer took much longer. Then the command is sent again as a whole.
+/// Whether the server itself was slow, and no document of a command held it up: its answer took much longer than the
+/// time `asked`, after which it was told to give up. Then the command is sent again as a whole.
 pub fn is_server_slow(asked: Duration, took: Duration) -> bool {
     took > asked * 2 + BOUND_MIN
 }
@@ -100,29 +98,21 @@ pub fn is_server_slow(asked: Duration, took: Duration) -> bool {
 pub const BOUND_MIN: Duration = Duration::from_millis(250);
 /// The longest time limit of a batch, however slow the server is.
 pub const BOUND_MAX: Duration = Duration::from_secs(60);
-/// The longest time limit of a command whose document is known to be held up.
+/// The longest time limit of a command whose document is known to be blocked.
 pub const HELD_UP_BOUND_MAX: Duration = Duration::from_secs(1);
 
 /// The server's time limit for one kind of command.
 ///
 /// A statement that waits for a transaction uses up the time limit, and delays all other statements of its command by
-/// as much. So the limit is four times the duration of a command that went through. To tell a slow server from a
-/// held-up document, it matters whether any command went through meanwhile: if none did, the server is slow, and the
-/// limit doubles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// as much. So the limit is four times the duration of a command that went through. If none went through meanwhile, no
+/// document is blocked, but the server is slow: then the limit doubles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
     took: Duration,
     doublings: u32,
-    /// When the last command went through, and when the bound was last doubled.
+    /// When the last command went through, and when the bound was last doubled; the clock's start means never.
     went_through_at: Instant,
     doubled_at: Instant,
-}
-
-impl Default for Bound {
-    fn default() -> Bound {
-        let never = Instant::START;
-        Bound { took: Duration::ZERO, doublings: 0, went_through_at: never, doubled_at: never }
-    }
 }
 
 impl Bound {
@@ -132,8 +122,8 @@ impl Bound {
         bound.saturating_mul(1 << self.doublings.min(16)).min(BOUND_MAX)
     }
 
-    /// The time limit of a command whose document is known to be held up.
-    pub fn get_held_up(&self) -> Duration {
+    /// The time limit of a command whose document is known to be blocked.
+    pub fn get_blocked(&self) -> Duration {
         self.get().min(HELD_UP_BOUND_MAX)
     }
 
@@ -155,58 +145,51 @@ impl Bound {
     }
 }
 
-/// The number of pieces when a batch with a held-up statement is split.
+/// The number of pieces when a batch with a blocked statement is split.
 const PIECES: usize = 8;
 
 /// Splits a batch; calls for one document stay together. Returns the batch as an error if all its calls are for one
-/// document: then that document is held up.
-pub fn pieces<T>(mut batch: Vec<T>, name: impl Fn(&T) -> &str) -> Result<Vec<Vec<T>>, Vec<T>> {
-    batch.sort_by(|one, other| name(one).cmp(name(other)));
-    let is_new = |pair: &[T]| name(&pair[0]) != name(&pair[1]);
-    let documents = 1 + batch.windows(2).filter(|pair| is_new(pair)).count();
-    if documents == 1 {
-        return Err(batch);
+/// document: then that document is blocked.
+pub fn pieces<T>(batch: Vec<T>, name: impl Fn(&T) -> &str) -> Result<Vec<Vec<T>>, Vec<T>> {
+    let mut documents = by_document(batch, name);
+    if documents.len() < 2 {
+        return Err(documents.pop().unwrap_or_default());
     }
-    let a_piece = documents.div_ceil(PIECES);
-    let mut pieces: Vec<Vec<T>> = Vec::new();
-    let mut in_piece = 0;
-    for item in batch {
-        let last = pieces.last().and_then(|piece| piece.last());
-        let is_new = last.is_none_or(|last| name(last) != name(&item));
-        in_piece += usize::from(is_new);
-        if is_new && (in_piece > a_piece || pieces.is_empty()) {
-            pieces.push(Vec::new());
-            in_piece = 1;
-        }
-        if let Some(piece) = pieces.last_mut() {
-            piece.push(item);
-        }
+    let a_piece = documents.len().div_ceil(PIECES);
+    let mut pieces = Vec::new();
+    let mut documents = documents.into_iter().peekable();
+    while documents.peek().is_some() {
+        pieces.push(documents.by_ref().take(a_piece).flatten().collect());
     }
     Ok(pieces)
 }
 
-/// Divides calls into those about held-up documents, in a group a document, and the others.
+/// Divides calls into those about blocked documents, in a group a document, and the others.
 ///
-/// A document that is held up for one call is held up for all calls about it. With a command a call, those about one
-/// document would keep the others out of the few slots for held-up documents.
+/// A document that is blocked for one call is blocked for all calls about it. With a command a call, those about one
+/// document would keep the others out of the few slots for blocked documents.
 pub fn apart<T>(
     calls: Vec<T>,
     name: impl Fn(&T) -> &str,
-    is_held_up: impl Fn(&T) -> bool,
+    is_blocked: impl Fn(&T) -> bool,
 ) -> (Vec<Vec<T>>, Vec<T>) {
-    let held_up = calls.iter().filter(|call| is_held_up(call));
-    let held_up: HashSet<String> = held_up.map(|call| name(call).to_owned()).collect();
-    let (mut alone, together): (Vec<T>, Vec<T>) =
-        calls.into_iter().partition(|call| held_up.contains(name(call)));
-    alone.sort_by(|one, other| name(one).cmp(name(other)));
+    let blocked = calls.iter().filter(|call| is_blocked(call));
+    let blocked: HashSet<String> = blocked.map(|call| name(call).to_owned()).collect();
+    let (alone, together): (Vec<T>, Vec<T>) =
+        calls.into_iter().partition(|call| blocked.contains(name(call)));
+    (by_document(alone, name), together)
+}
+
+fn by_document<T>(mut calls: Vec<T>, name: impl Fn(&T) -> &str) -> Vec<Vec<T>> {
+    calls.sort_by(|one, other| name(one).cmp(name(other)));
     let mut groups: Vec<Vec<T>> = Vec::new();
-    for call in alone {
+    for call in calls {
         match groups.last_mut() {
             Some(group) if name(&group[0]) == name(&call) => group.push(call),
             _ => groups.push(vec![call]),
         }
     }
-    (groups, together)
+    groups
 }
 
 /// Waiters by what a look has found, after a heartbeat matched fewer documents than it named.
@@ -222,33 +205,26 @@ pub struct AfterLook<T> {
 
 /// Divides the waiters of a heartbeat that matched so many documents.
 ///
-/// A statement for several entries of a document matches only where all of them are there. If more documents are
-/// complete than have matched, a call has joined again since: then nobody knows which of them had the heartbeat.
+/// A statement for several entries of a document matches only where all are there. If more documents are complete than
+/// have matched, a call has joined again since: then nobody knows which of them had the heartbeat.
 pub fn after_look<T>(
     waiters: Vec<T>,
     matched: usize,
     name: impl Fn(&T) -> &str,
     is_there: impl Fn(&T) -> bool,
 ) -> AfterLook<T> {
-    let mut documents: HashMap<String, Entries> = HashMap::new();
-    for waiter in &waiters {
-        let entries = documents.entry(name(waiter).to_owned()).or_default();
-        entries.count += 1;
-        entries.is_incomplete |= !is_there(waiter);
+    let (mut gone, mut there) = (Vec::new(), Vec::new());
+    for document in by_document(waiters, name) {
+        let entries = document.len();
+        let (present, absent): (Vec<T>, Vec<T>) = document.into_iter().partition(&is_there);
+        there.push((present, entries, absent.is_empty()));
+        gone.extend(absent);
     }
-    let complete = documents.values().filter(|entries| !entries.is_incomplete).count();
-    let is_known = complete <= matched;
-    let (there, gone): (Vec<T>, Vec<T>) = waiters.into_iter().partition(is_there);
-    let (confirmed, again) = there.into_iter().partition(|waiter| {
-        let Entries { count, is_incomplete } = documents[name(waiter)];
-        count == 1 || is_known && !is_incomplete
-    });
+    let is_known = there.iter().filter(|(_, _, is_complete)| *is_complete).count() <= matched;
+    let (mut confirmed, mut again) = (Vec::new(), Vec::new());
+    for (present, entries, is_complete) in there {
+        let is_confirmed = entries == 1 || is_known && is_complete;
+        if is_confirmed { confirmed.extend(present) } else { again.extend(present) }
+    }
     AfterLook { gone, again, confirmed }
-}
-
-/// The entries of a heartbeat in one document.
-#[derive(Clone, Copy, Default)]
-struct Entries {
-    count: usize,
-    is_incomplete: bool,
 }

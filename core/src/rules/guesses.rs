@@ -5,13 +5,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::time::Instant;
+use super::Instant;
 
 /// The maximum number of names of one guess. Beyond it all of them are forgotten.
 pub const NAMES_MAX: usize = 10_000;
 
-/// How long a guess is good after it was last found true. Most transactions are shorter; and the TTL monitor, which
-/// runs once a minute, removes a tombstone 30 s after its release on average.
+/// How long a guess is good after it was last found true. Most transactions are shorter; and a tombstone is removed 30
+/// s after its release on average.
 pub const KEPT: Duration = Duration::from_secs(30);
 
 /// How many names are looked up after an insert that found a document.
@@ -76,9 +76,8 @@ impl Guesses {
 
     /// Chooses the form of a call's first attempt.
     ///
-    /// The server keeps deleted index entries for its history window, and a look-up of a missing name walks over them
-    /// to the next live entry. So where releases leave tombstones, a name that most likely has no document is inserted:
-    /// an insert looks at the name itself only.
+    /// A look-up of a missing name walks over the index entries that the server has deleted lately. So where releases
+    /// leave tombstones, a name that most likely has no document is inserted: an insert looks at the name itself only.
     pub fn fast_form(&mut self, now: Instant, name: &str) -> FastForm {
         if !self.may_insert {
             return FastForm::LookUp;

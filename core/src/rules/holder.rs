@@ -1,18 +1,16 @@
 //! When a holder may rely on its lease, and when it renews it.
 //!
 //! A holder may rely on its lease until its own clock reaches the end of validity, unless it learns of a loss earlier.
-//! Invariants:
 //!
-//! 1. Validity counts from the moment at which the granting or renewing command was *sent*, never from its reply. The
-//!    server counts from when it read the command, which is later, so validity ends first.
+//! 1. Validity counts from the *sending* of the granting or renewing command, never from its reply. The server counts
+//!    from when it read the command, which is later, so validity ends first.
 //! 2. Validity shrinks only by a loss, in whatever order replies arrive.
 //! 3. A loss is final. No later reply brings a lost lease back, even if the server still has it.
 //! 4. A loss needs no reply: the clock alone declares it.
 
 use std::time::Duration;
 
-use super::time::Instant;
-use super::timing::Timing;
+use super::{Instant, Timing};
 
 /// How soon a promoted lease is renewed for its whole ttl.
 const WHOLE_AFTER: Duration = Duration::from_millis(100);
@@ -28,15 +26,13 @@ pub struct Holder {
     renewal: Renewal,
     /// Since when an expected renewal has not been confirmed.
     failing_since: Option<Instant>,
-    /// When the caller's transaction wrote to the lease document. The document may be held up: renew it in a command of
-    /// its own.
+    /// When the caller's transaction wrote to the lease document: it may be blocked, and needs a command of its own.
     guarded_at: Option<Instant>,
     lost: Option<Loss>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Renewal {
-    /// No automatic renewal.
     Off,
     /// Due at this moment.
     Due(Instant),
@@ -49,14 +45,10 @@ enum Renewal {
 pub enum Loss {
     /// Its time ran out as the caller asked: by `max_hold`, or with its renewal off.
     EndedAsAsked,
-    /// Its time ran out although it was to be renewed. No renewal was in progress or had failed: this process stood
-    /// still.
+    /// Its time ran out although no renewal was in progress or had failed: this process stood still.
     NotRenewed,
-    /// Its time ran out while no renewal was confirmed, since this moment.
-    OutOfReach {
-        /// When the first of the failing renewals was sent.
-        since: Instant,
-    },
+    /// Its time ran out while no renewal was confirmed. The first of those was sent at this moment.
+    OutOfReach(Instant),
     /// The lease on the server is free, or has another holder.
     NotOurs,
 }
@@ -67,15 +59,12 @@ pub enum HoldEvent {
     /// Time has passed.
     Timer,
     /// A renewal sent at this moment was confirmed.
-    Renewed {
-        /// When it was sent.
-        sent: Instant,
-    },
-    /// A renewal failed, or its outcome is unknown; the next one may be sent after `retry_after`.
+    Renewed(Instant),
+    /// A renewal failed, or its outcome is unknown.
     RenewalFailed {
         /// When it was sent.
         sent: Instant,
-        /// The delay by the jitter and the number of failures.
+        /// The jittered delay of the next one.
         retry_after: Duration,
     },
     /// The server has said that the lease is not ours any more.
@@ -83,17 +72,14 @@ pub enum HoldEvent {
     /// The caller's transaction has written to the lease document.
     Guarded,
     /// The renewal of another grant in the same document, sent at this moment, was confirmed.
-    DocumentWritten {
-        /// When it was sent.
-        sent: Instant,
-    },
+    DocumentWritten(Instant),
 }
 
 /// The action to be done now.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HoldAction {
-    /// Send a `Timer` event at this moment, which may have passed already.
+    /// Send a `Timer` event at this moment, which may be over.
     WakeAt(Instant),
     /// Send a renewal now. Only a `Timer` event has this result.
     Renew {
@@ -134,8 +120,8 @@ impl Holder {
 
     /// A lease from a promotion. The waiter's newest heartbeat was sent at `sent`.
     ///
-    /// It lasts for `term` at first. A renewal extends it to its whole ttl, even if automatic renewal is off. It is
-    /// sent soon, but not at once, because many leases are released before.
+    /// It lasts for `term` at first. A renewal extends it to its whole ttl, even if automatic renewal is off: soon, but
+    /// not at once, because many leases are released before.
     pub fn promoted(
         timing: &Timing,
         options: HoldOptions,
@@ -158,7 +144,7 @@ impl Holder {
         self.lost.is_none() && now < self.valid_until()
     }
 
-    /// When validity ends if nothing more is confirmed.
+    /// The end of validity if nothing more is confirmed.
     pub fn valid_until(&self) -> Instant {
         self.valid_until.min(self.hold_until)
     }
@@ -181,8 +167,8 @@ impl Holder {
             HoldEvent::Timer => return self.on_timer(timing, now),
             HoldEvent::NotOurs => return self.lose(Loss::NotOurs),
             HoldEvent::Guarded => self.guarded_at = Some(now),
-            HoldEvent::DocumentWritten { sent } => self.document_written(sent),
-            HoldEvent::Renewed { sent } => self.renewed(timing, sent),
+            HoldEvent::DocumentWritten(sent) => self.document_written(sent),
+            HoldEvent::Renewed(sent) => self.renewed(timing, sent),
             HoldEvent::RenewalFailed { sent, retry_after } => {
                 self.failed(timing, now, sent, retry_after)
             }
@@ -268,7 +254,7 @@ impl Holder {
             return Loss::EndedAsAsked;
         }
         match (self.failing_since, self.renewal) {
-            (Some(since), _) | (None, Renewal::Pending(since)) => Loss::OutOfReach { since },
+            (Some(since), _) | (None, Renewal::Pending(since)) => Loss::OutOfReach(since),
             (None, Renewal::Off) => Loss::EndedAsAsked,
             // Also a promotion that was to be renewed once.
             (None, Renewal::Due(_)) => Loss::NotRenewed,

@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A manager's id. The ids of its calls begin with it, and so do generated values.
+/// A manager's id.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ManagerId(Arc<str>);
 
@@ -19,7 +19,7 @@ pub struct ManagerId(Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(Arc<str>);
 
-/// The id of one grant: a later grant of the same name has another id.
+/// The id of one grant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GrantId(Box<str>);
 
@@ -60,12 +60,10 @@ impl CallId {
         GrantId(format!("{}.{attempt}", self.0).into())
     }
 
-    /// The id of the grant that this attempt may get after `resends` resends.
+    /// The same after `resends` resends.
     pub fn resent_grant(&self, attempt: u32, resends: u32) -> GrantId {
-        match resends {
-            0 => self.grant(attempt),
-            resends => GrantId(format!("{}.{attempt}.{resends}", self.0).into()),
-        }
+        let first = self.grant(attempt);
+        if resends == 0 { first } else { GrantId(format!("{}.{resends}", first.0).into()) }
     }
 
     /// The id of the grant that this resume makes.
@@ -75,8 +73,7 @@ impl CallId {
 
     /// Whether this grant belongs to this call.
     pub fn has(&self, grant: &GrantId) -> bool {
-        let grants = self.grants();
-        (&*grants.start..&*grants.end).contains(&grant.as_str())
+        grant.is_of(&self.0)
     }
 
     /// The range of the ids of its grants.
@@ -104,9 +101,11 @@ impl GrantId {
         let is_generated = value
             .split_once('-')
             .is_some_and(|(manager, call)| is_random(manager) && is_random(call));
-        let is_of_its_call =
-            self.0.strip_prefix(value).is_some_and(|attempt| attempt.starts_with('.'));
-        !is_generated || self.is_resumed() || is_of_its_call
+        !is_generated || self.is_resumed() || self.is_of(value)
+    }
+
+    fn is_of(&self, call: &str) -> bool {
+        self.0.strip_prefix(call).is_some_and(|attempt| attempt.starts_with('.'))
     }
 
     /// Whether a resume has written it.
@@ -130,11 +129,5 @@ impl From<&str> for GrantId {
 impl fmt::Display for CallId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
-    }
-}
-
-impl PartialEq<str> for GrantId {
-    fn eq(&self, text: &str) -> bool {
-        &*self.0 == text
     }
 }

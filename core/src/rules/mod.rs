@@ -1,11 +1,10 @@
 //! The decisions of a client, separate from their execution.
 //!
 //! All of this is pure: it uses `std` only, is never asynchronous, and reads no clock, no randomness and no database.
-//! Time, randomness and events are arguments, and the result is the next action. So the same code runs in the library,
-//! in the test tables, and in the model checker.
+//! Time, randomness and events are arguments, and the result is the next action. So the library, the tables of tests
+//! and the model checker run the same code.
 
 pub mod attempts;
-pub mod backoff;
 pub mod batching;
 pub mod guesses;
 pub mod holder;
@@ -19,3 +18,8 @@ pub mod time;
 pub mod timing;
 pub mod tombstone;
 pub mod waiter;
+
+pub use self::{
+    attempts::*, batching::*, guesses::*, holder::*, ids::*, name::*, outcome::*, pattern::*,
+    permits::*, slots::*, time::*, timing::*, tombstone::*, waiter::*,
+};

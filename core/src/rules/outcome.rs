@@ -7,12 +7,12 @@ pub struct Outcome {
     /// Whether the write may have happened.
     pub maybe_applied: bool,
     /// How to go on.
-    pub then: Then,
+    pub advice: Advice,
 }
 
 /// How to go on after a command has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Then {
+pub enum Advice {
     /// Send it again, with the same value.
     Retry,
     /// Check that the indexes still exist: the command's hint may have named a missing one.
@@ -22,25 +22,21 @@ pub enum Then {
 }
 
 /// Nothing was written, and another try may succeed.
-pub const NOT_APPLIED: Outcome = Outcome { maybe_applied: false, then: Then::Retry };
+pub const NOT_APPLIED: Outcome = Outcome { maybe_applied: false, advice: Advice::Retry };
 /// It may have been written. Only another attempt with the same value can tell.
-pub const MAYBE_APPLIED: Outcome = Outcome { maybe_applied: true, then: Then::Retry };
+pub const MAYBE_APPLIED: Outcome = Outcome { maybe_applied: true, advice: Advice::Retry };
 /// Nothing was written, and nothing will be.
-pub const REFUSED: Outcome = Outcome { maybe_applied: false, then: Then::Stop };
+pub const REFUSED: Outcome = Outcome { maybe_applied: false, advice: Advice::Stop };
 
 /// Classifies a command error by its code.
 ///
-/// The codes are those of the server's `error_codes.yml`. A command that was interrupted may have written before, and
-/// may have been interrupted while it waited for the majority: that counts as "maybe applied". So does every unknown
-/// code that may be transient.
+/// The codes are those of the server's `error_codes.yml`. A command that was interrupted may have written before, while
+/// it waited for the majority: that counts as "maybe applied".
 pub fn of_command_error(code: i32) -> Outcome {
     match code {
-        // BadValue: most likely a hint that names no index.
-        2 => Outcome { maybe_applied: false, then: Then::CheckIndexes },
-        // NamespaceNotFound: the collection does not exist, and so neither do its indexes.
-        26 => Outcome { maybe_applied: false, then: Then::CheckIndexes },
+        // BadValue: most likely a hint that names no index. NamespaceNotFound: no collection, and so no indexes.
         // IndexNotFound: two indexes have the key of the hint, so it is ambiguous.
-        27 => Outcome { maybe_applied: false, then: Then::CheckIndexes },
+        2 | 26 | 27 => Outcome { maybe_applied: false, advice: Advice::CheckIndexes },
         // DuplicateKey: another upsert was faster. LockTimeout, WriteConflict, TemporarilyUnavailable.
         11_000 | 24 | 112 | 365 => NOT_APPLIED,
         // NotWritablePrimary, NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary: refused before execution.
@@ -58,33 +54,12 @@ pub fn of_command_error(code: i32) -> Outcome {
     }
 }
 
-/// Classifies the error of one statement of a release or a renewal.
-///
-/// These statements never insert, so a duplicate key belongs to another program's index, and is permanent.
+/// Classifies the error of one statement of a release or a renewal. These never insert, so a duplicate key belongs to
+/// another program's index, and is permanent.
 pub fn of_write_error(code: i32) -> Outcome {
     match code {
         // DuplicateKey, DocumentValidationFailure.
         11_000 | 121 => REFUSED,
         other => of_command_error(other),
-    }
-}
-
-/// An error that the driver itself raised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DriverTrouble {
-    /// No server could be selected, or the pool was cleared before the checkout.
-    NotSent,
-    /// The connection broke, or the reply could not be read.
-    Broken,
-    /// The command or the client's configuration cannot work.
-    Misuse,
-}
-
-/// Classifies an error that the driver itself raised.
-pub fn of_driver_trouble(trouble: DriverTrouble) -> Outcome {
-    match trouble {
-        DriverTrouble::NotSent => NOT_APPLIED,
-        DriverTrouble::Broken => MAYBE_APPLIED,
-        DriverTrouble::Misuse => REFUSED,
     }
 }

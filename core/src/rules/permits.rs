@@ -7,7 +7,7 @@
 pub const LIMIT_MAX: u32 = 1_000;
 
 /// The permits that a call asks for, and its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Permits {
     count: u32,
     limit: u32,
@@ -30,7 +30,7 @@ pub enum PermitsDefect {
 impl Permits {
     /// An exclusive lease.
     pub const EXCLUSIVE: Permits = Permits { count: 1, limit: 1 };
-    /// A shared lease: it fits beside all other shared ones, and beside no exclusive one.
+    /// A shared lease.
     pub const SHARED: Permits = Permits { count: 1, limit: LIMIT_MAX };
 
     /// Checks a request for `count` permits, of which at most `limit` may be in use.
@@ -54,12 +54,10 @@ impl Permits {
         self.limit
     }
 
-    /// How many calls of one process that ask for this wait in the queue at the same time.
-    ///
-    /// With one, a process would get one of its readers in between two writers. With more than the limit, some could
-    /// not be admitted together.
-    pub const fn active_calls(self) -> u32 {
-        if self.limit < ACTIVE_CALLS_MAX { self.limit } else { ACTIVE_CALLS_MAX }
+    /// How many calls of one process that ask for this wait in the queue at the same time. With one, a process would
+    /// get one of its readers in between two writers. With more than the limit, some could not be admitted together.
+    pub fn active_calls(self) -> u32 {
+        self.limit.min(ACTIVE_CALLS_MAX)
     }
 
     /// Whether nobody fits beside it. Then the call uses the commands of exclusive leases.
@@ -73,9 +71,8 @@ const ACTIVE_CALLS_MAX: u32 = 16;
 
 /// How many of a queue fit beside these holders, strictly in order: the first one that does not fit blocks the others.
 ///
-/// Zero where the holders themselves do not fit together.
-// In the library the server decides this. The model checker and the tests judge by it.
-#[allow(dead_code)]
+/// Zero where the holders themselves do not fit together. In the library the server decides this; the model checker and
+/// the tests judge by it.
 pub fn fitting(holders: &[Permits], queue: &[Permits]) -> usize {
     let mut together = holders.to_vec();
     let fits = |next: &&Permits| {
@@ -86,7 +83,6 @@ pub fn fitting(holders: &[Permits], queue: &[Permits]) -> usize {
 }
 
 /// Whether these may hold at the same time.
-#[allow(dead_code)]
 pub fn fit_together(holders: &[Permits]) -> bool {
     let in_use: u64 = holders.iter().map(|holder| u64::from(holder.count)).sum();
     holders.iter().all(|holder| in_use <= u64::from(holder.limit))

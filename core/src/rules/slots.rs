@@ -1,7 +1,7 @@
 //! Which commands may be in progress at once.
 //!
-//! Acquires leave slots for commands that keep or free a lease. Commands on held-up documents have few slots of their
-//! own, so a transaction that holds a document up delays only commands on that document. Invariants:
+//! Acquires leave slots for commands that keep or free a lease. Commands on blocked documents have few slots of their
+//! own, so a transaction that holds a document up delays only commands on that document.
 //!
 //! 1. The number of commands in progress never exceeds the number of slots.
 //! 2. With four slots or more, one stays free for [`Lane::Critical`], whatever the other lanes use.
@@ -11,24 +11,24 @@
 pub enum Lane {
     /// Commands that keep or free a lease, and pings.
     Critical,
-    /// The same for a document that is known to be held up.
-    HeldUpCritical,
+    /// The same for a document that is known to be blocked.
+    BlockedCritical,
     /// New leases, and queries of leases.
     Acquire,
-    /// The same for a document that is known to be held up.
-    HeldUpAcquire,
+    /// The same for a document that is known to be blocked.
+    BlockedAcquire,
 }
 
 impl Lane {
     /// All lanes, in the order in which waiting commands get a slot.
     pub const ALL: [Lane; 4] =
-        [Lane::Critical, Lane::HeldUpCritical, Lane::Acquire, Lane::HeldUpAcquire];
+        [Lane::Critical, Lane::BlockedCritical, Lane::Acquire, Lane::BlockedAcquire];
 
-    /// The lane of the same kind for held-up documents.
-    pub fn held_up(self) -> Lane {
+    /// The lane of the same kind for blocked documents.
+    pub fn blocked(self) -> Lane {
         match self {
-            Lane::Critical | Lane::HeldUpCritical => Lane::HeldUpCritical,
-            Lane::Acquire | Lane::HeldUpAcquire => Lane::HeldUpAcquire,
+            Lane::Critical | Lane::BlockedCritical => Lane::BlockedCritical,
+            Lane::Acquire | Lane::BlockedAcquire => Lane::BlockedAcquire,
         }
     }
 }
@@ -73,13 +73,13 @@ impl Slots {
         if self.are_few() {
             return self.all;
         }
-        let held_up = (self.all / 8).max(1);
-        // More than both lanes for held-up documents can have together.
-        let reserved = self.all.div_ceil(4).max(2 * held_up + 1);
+        let blocked = (self.all / 8).max(1);
+        // More than both lanes for blocked documents can have together.
+        let reserved = self.all.div_ceil(4).max(2 * blocked + 1);
         match lane {
             Lane::Critical => self.all,
             Lane::Acquire => self.all - reserved,
-            Lane::HeldUpCritical | Lane::HeldUpAcquire => held_up,
+            Lane::BlockedCritical | Lane::BlockedAcquire => blocked,
         }
     }
 }

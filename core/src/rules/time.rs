@@ -5,8 +5,9 @@ use std::time::Duration;
 
 /// A moment: nanoseconds since the clock's own start.
 ///
-/// Arithmetic saturates. [`Instant::FAR_FUTURE`] means "never", and stays so whatever is added.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Arithmetic saturates. [`Instant::FAR_FUTURE`] means "never", and stays so whatever is added. The default is the
+/// clock's start.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
@@ -30,10 +31,8 @@ impl Instant {
         Instant(micros.saturating_mul(1_000))
     }
 
-    /// Microseconds since the clock's start, rounded down.
-    ///
-    /// This is how a document keeps the moment of a sending. Whoever reads it back counts validity from it, so it must
-    /// never be later than the sending.
+    /// Microseconds since the clock's start, rounded down: a document keeps the moment of a sending so, and whoever
+    /// reads it back counts validity from it.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000
     }

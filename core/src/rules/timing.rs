@@ -4,9 +4,9 @@ use std::time::Duration;
 
 /// The default ttl: how long a lease lasts without a renewal.
 pub const TTL_DEFAULT: Duration = Duration::from_secs(30);
-/// The shortest ttl. A shorter one leaves no time for a round trip of a renewal.
+/// The shortest ttl: it leaves time for a round trip of a renewal.
 pub const TTL_MIN: Duration = Duration::from_millis(100);
-/// The longest ttl. Nobody would wait for a longer lease to expire.
+/// The longest ttl.
 pub const TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 /// The default maximum clock skew. The server adds it to the ttl, because its members' clocks differ.
 pub const MAX_CLOCK_SKEW_DEFAULT: Duration = Duration::from_secs(1);
@@ -24,10 +24,9 @@ pub const BUILD_DEADLINE_DEFAULT: Duration = Duration::from_secs(35);
 pub const RELEASE_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
 /// The default time limit of a shutdown.
 pub const SHUTDOWN_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
-
 /// The default waiter ttl: how long a queue entry lasts after a heartbeat.
 pub const WAITER_TTL_DEFAULT: Duration = Duration::from_secs(10);
-/// The shortest waiter ttl. A shorter one leaves no time for a round trip of a heartbeat.
+/// The shortest waiter ttl: it leaves time for a round trip of a heartbeat.
 pub const WAITER_TTL_MIN: Duration = Duration::from_millis(500);
 /// The longest waiter ttl. A waiter that has died delays others by this much.
 pub const WAITER_TTL_MAX: Duration = Duration::from_secs(600);
@@ -72,10 +71,9 @@ pub enum TimingDefect {
 }
 
 impl Timing {
-    /// Checks the ttl and the maximum clock skew, and derives the other timings. `attempt_deadline` is the caller's
-    /// own, if any.
+    /// Checks the ttl and the maximum clock skew, and derives the other timings.
     ///
-    /// A renewal is due after a third of the ttl. An attempt takes at most half of the ttl. So one attempt at a renewal
+    /// A renewal is due after a third of the ttl, and an attempt takes at most half of it. So one attempt at a renewal
     /// always ends, and another begins, before the validity ends: `1/3 + 1/2 < 1 - 1/100`.
     pub fn new(
         ttl: Duration,
@@ -105,16 +103,6 @@ impl Timing {
         Ok(timing)
     }
 
-    /// The timings of one lease with its own ttl. If the manager's attempt deadline is too long for this ttl, it is
-    /// shortened to fit.
-    pub fn for_ttl(
-        ttl: Duration,
-        max_clock_skew: Duration,
-        attempt_deadline: Option<Duration>,
-    ) -> Result<Timing, TimingDefect> {
-        Timing::new(ttl, max_clock_skew, attempt_deadline.map(|asked| asked.min(ttl / 2)))
-    }
-
     /// The time limit of a bulk renewal. It is short, so that a document that a transaction holds delays the other
     /// leases only a little, and there is time to try again without it.
     pub fn bulk_deadline(&self) -> Duration {
@@ -136,3 +124,25 @@ impl Timing {
 pub fn margin_of(time: Duration) -> Duration {
     (time / 100).max(Duration::from_millis(2))
 }
+
+/// Growing delays with a bound. The caller adds the jitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delays {
+    /// The first delay.
+    pub first: Duration,
+    /// The bound.
+    pub longest: Duration,
+}
+
+/// Between two attempts at a command that failed.
+pub const RETRY: Delays =
+    Delays { first: Duration::from_millis(20), longest: Duration::from_secs(1) };
+/// Between two attempts of the first waiter in the queue, without a change stream.
+pub const POLL: Delays =
+    Delays { first: Duration::from_millis(10), longest: Duration::from_millis(250) };
+/// Between two tries to open a change stream.
+pub const REOPEN: Delays =
+    Delays { first: Duration::from_millis(200), longest: Duration::from_secs(300) };
+/// Before a batch is repeated whose writes lack the confirmation of a majority: it has taken its whole time already.
+pub const MAJORITY: Delays =
+    Delays { first: Duration::from_millis(100), longest: Duration::from_millis(200) };

@@ -6,7 +6,7 @@
 /// The prefix of the `value` of a document that has outlived its holder.
 pub const PREFIX: &str = "released:";
 
-/// Whether a document with this value has outlived its holder. No holder has such a value.
+/// Whether a document with this value has outlived its holder.
 pub fn is_tombstone(value: &str) -> bool {
     value.starts_with(PREFIX)
 }

@@ -1,23 +1,21 @@
 //! Decides the next action of one acquire call that waits in the queue.
 //!
 //! A waiter has an entry in the queue of the lease document. A release promotes the first live entry, and a change
-//! event notifies its waiter. Invariants:
+//! event notifies its waiter.
 //!
 //! 1. A waiter always has a time for its next attempt, whatever signals it receives or misses. Events only make that
 //!    attempt earlier: no lost wake-up delays it forever.
 //! 2. A promotion counts from the echo of the waiter's own clock, and only for its term. If the echo is older than a
 //!    refusal, the promotion is outdated: then the waiter sends an attempt.
-//! 3. A promotion counts no longer than its expiry on the server. The waiter judges the expiry by the server's time in
-//!    its newest refusal. The expiry is made of numbers in the entry, and another program may have damaged them.
-//! 4. Only the server's answers and promotions decide. A signal that its entry has gone, or that the stream has failed,
-//!    only makes the waiter send an attempt.
+//! 3. A promotion counts no longer than its expiry on the server, by the server's time in the waiter's newest refusal.
+//!    The expiry is made of numbers in the entry, and another program may have damaged them.
+//! 4. Only the server's answers and promotions decide. Any other signal only makes the waiter send an attempt.
 
 use std::time::Duration;
 
-use super::time::{Instant, from_millis};
-use super::timing::{Timing, margin_of};
+use super::{Instant, Timing, from_millis, margin_of};
 
-/// The delay of an attempt after a lease ends. The database counts whole milliseconds.
+/// An attempt comes so long after the lease ends, because the database counts whole milliseconds.
 const BEHIND_EXPIRY: Duration = Duration::from_millis(1);
 /// Without a stream, each earlier entry makes polls rarer, up to this many entries.
 const STEPS_BACK_MAX: u32 = 9;
@@ -32,7 +30,7 @@ pub struct Waiter {
     /// The time that the server's clock showed then, or later.
     server_ms: Option<i64>,
     /// The waiter ttl: how long an entry lasts after a heartbeat.
-    life: Duration,
+    waiter_ttl: Duration,
 }
 
 /// An event for a waiter.
@@ -51,14 +49,12 @@ pub enum WaitEvent {
     },
     /// A change that needs an attempt: the entry has gone, the stream failed, or the lease ends at another time.
     Recheck,
-    /// The calls of this process that were before it wait no longer: from now on this one rechecks for all.
-    Leads {
-        /// The longest delay until the next attempt.
-        poll_floor: Duration,
-    },
+    /// The calls of this process that were before it wait no longer: from now on this one rechecks for all, after this
+    /// delay at the latest.
+    Leads(Duration),
 }
 
-/// A refusal, with the delays by jitter and the state of the stream.
+/// A refusal, with jittered delays and the state of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WaitRefusal {
     /// When the refused attempt was sent.
@@ -67,8 +63,7 @@ pub struct WaitRefusal {
     pub server_ms: Option<i64>,
     /// How many entries are before ours.
     pub ahead: u32,
-    /// How many calls of this process, with entries of their own, are before this one. An attempt admits all who fit,
-    /// so the first of them rechecks for all.
+    /// How many calls of this process, with entries of their own, are before this one.
     pub led_by: u32,
     /// The remaining time of the current holder, as far as it has renewed.
     pub remaining: Option<Duration>,
@@ -88,11 +83,8 @@ pub enum WaitAction {
     Acquire,
     /// Wait until this moment.
     WakeAt(Instant),
-    /// Accept the promotion.
-    TakePromotion {
-        /// How long it lasts, counted from its echo.
-        term: Duration,
-    },
+    /// Accept the promotion, which lasts for this time, counted from its echo.
+    TakePromotion(Duration),
     /// Its time is over.
     GiveUp,
 }
@@ -107,8 +99,7 @@ pub struct ServerTime {
 }
 
 impl ServerTime {
-    /// A moment of the waiter's own clock at which this expiry has not passed on any server, whatever the server's
-    /// clocks differ by within the maximum clock skew.
+    /// A moment of the waiter's own clock at which this expiry has not passed on any server, by the maximum clock skew.
     pub fn until(self, timing: &Timing, expires_at_ms: i64) -> Instant {
         let left = from_millis(expires_at_ms.saturating_sub(self.ms));
         // The server's time counts whole milliseconds.
@@ -119,9 +110,9 @@ impl ServerTime {
 
 impl Waiter {
     /// A call that sends its first attempt at once.
-    pub fn new(deadline: Instant, life: Duration) -> Waiter {
-        let (acquire_at, refused_at) = (Instant::START, Instant::START);
-        Waiter { deadline, acquire_at, refused_at, server_ms: None, life }
+    pub fn new(deadline: Instant, waiter_ttl: Duration) -> Waiter {
+        let start = Instant::START;
+        Waiter { deadline, acquire_at: start, refused_at: start, server_ms: None, waiter_ttl }
     }
 
     /// The call that inherits the queue entry of one that has given up.
@@ -140,14 +131,17 @@ impl Waiter {
                 self.acquire_at = self.recheck_at(now, &refusal);
             }
             WaitEvent::Recheck => self.acquire_at = Instant::START,
-            WaitEvent::Leads { poll_floor } => {
+            WaitEvent::Leads(poll_floor) => {
                 self.acquire_at = self.acquire_at.min(self.dead_at(now, poll_floor));
             }
             WaitEvent::Promoted { sent, expires_at_ms } => {
                 let is_current = sent >= self.refused_at && sent <= now;
                 let term = self.term(timing, sent, expires_at_ms);
-                if is_current && self.has_enough_left(timing, now, sent, term) {
-                    return WaitAction::TakePromotion { term };
+                // Otherwise the waiter first sends an attempt for the whole ttl.
+                let has_enough_left =
+                    now.after(self.longest(timing) / 3) <= sent.after(timing.validity_of(term));
+                if is_current && has_enough_left {
+                    return WaitAction::TakePromotion(term);
                 }
                 self.acquire_at = Instant::START;
             }
@@ -161,7 +155,7 @@ impl Waiter {
         }
     }
 
-    /// The first term of a promotion, counted from its echo: none where nothing bounds it.
+    /// The first term of a promotion, counted from its echo: zero where nothing bounds it.
     fn term(&self, timing: &Timing, sent: Instant, expires_at_ms: Option<i64>) -> Duration {
         let Some((server_ms, expires_at_ms)) = self.server_ms.zip(expires_at_ms) else {
             return Duration::ZERO;
@@ -172,26 +166,14 @@ impl Waiter {
 
     /// The first term of a promotion of a sound entry.
     fn longest(&self, timing: &Timing) -> Duration {
-        timing.ttl.min(self.life)
-    }
-
-    /// Whether enough of the promotion is left to hand it to the caller. Otherwise the waiter first sends an attempt
-    /// for the whole ttl.
-    fn has_enough_left(
-        &self,
-        timing: &Timing,
-        now: Instant,
-        sent: Instant,
-        term: Duration,
-    ) -> bool {
-        now.after(self.longest(timing) / 3) <= sent.after(timing.validity_of(term))
+        timing.ttl.min(self.waiter_ttl)
     }
 
     /// When to send the next attempt after a refusal.
     ///
-    /// The first waiter tries right after the current lease expires; it does not wait for the server to remove the
-    /// document. Later waiters are not notified if the one before them was promoted and has died. So each sends an
-    /// attempt once per waiter ttl, because such a promotion lasts no longer.
+    /// The first waiter tries right after the current lease expires. Later waiters are not notified if the one before
+    /// them was promoted and has died. So each sends an attempt once per waiter ttl, because such a promotion lasts no
+    /// longer.
     ///
     /// Where several calls of a process have entries, the first one does this for all: its attempt admits whoever fits,
     /// and the heartbeats find out whose entry has gone. While a stream reports promotions, the others only poll, by
@@ -214,17 +196,16 @@ impl Waiter {
 
     /// When a waiter before this one that was promoted just now, and has died, holds no longer.
     fn dead_at(&self, now: Instant, poll_floor: Duration) -> Instant {
-        now.after(self.life.min(poll_floor))
+        now.after(self.waiter_ttl.min(poll_floor))
     }
 }
 
-/// When a queue entry needs its next heartbeat: after a third of its ttl.
-///
-/// The last heartbeat was sent at `beaten`. None is needed if the entry outlives the waiter, which gives up at
-/// `deadline`.
-pub fn next_heartbeat_at(beaten: Instant, life: Duration, deadline: Instant) -> Instant {
-    match beaten.after(life) >= deadline {
-        true => Instant::FAR_FUTURE,
-        false => beaten.after(life / 3),
+/// When a queue entry, whose last heartbeat was sent at `beaten`, needs the next one: after a third of its ttl. None is
+/// needed if the entry outlives the waiter, which gives up at `deadline`.
+pub fn next_heartbeat_at(beaten: Instant, waiter_ttl: Duration, deadline: Instant) -> Instant {
+    if beaten.after(waiter_ttl) >= deadline {
+        Instant::FAR_FUTURE
+    } else {
+        beaten.after(waiter_ttl / 3)
     }
 }

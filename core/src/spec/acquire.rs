@@ -1,14 +1,13 @@
 //! Acquire: admits as many waiters as fit, and the caller behind them; otherwise the caller joins the queue.
 
 use super::admission::{self, Room};
-use super::document::{Document, Entry, Expiry, Grant};
-use super::holders::Holder;
+use super::document::{Document, Expiry, Grant};
 use super::protections::Protections;
 use super::queue;
-use super::request::AcquireRequest;
+use super::request::{AcquireRequest, QueueOptions};
 use super::types::Types;
 
-/// The answer to an acquire.
+/// The answer to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AcquireReply<T: Types> {
     /// The caller holds. The id may be that of an earlier attempt.
@@ -21,6 +20,9 @@ pub enum AcquireReply<T: Types> {
         /// expiry, or a corrupt one.
         remaining: Option<i64>,
     },
+    /// The answer to a fast attempt whose call has to send a slow one: it may have to join the queue, or the document
+    /// is unclear.
+    UseSlowForm,
 }
 
 /// Admits as many waiters as fit, and the caller behind them if it fits too. Otherwise a call that may wait joins the
@@ -40,121 +42,80 @@ pub fn acquire<T: Types>(
         let (after, id) = granted_again(before, request, now, protections);
         return (Some(after), AcquireReply::Granted(id));
     }
-    let kept = admission::kept(&before, Some(request), now, protections);
-    let is_free = before.expiry.has_passed(now)
+    let mut kept = admission::kept(&before, Some(request), now, protections);
+    let is_open = before.expiry.has_passed(now)
         || request.inherits_lease(&before)
-        || request.has_lease(&before);
-    let is_open = is_free || !kept.is_empty();
-    let is_holder =
-        protections.attempt_finds_own() && kept.iter().any(|holder| request.is_holder(holder));
-    let line = admission::line(&before, &kept, Some(request), now);
-    let (length, had_entry) = (line.len(), line.iter().any(|it| request.owns(&it.value)));
-    let line = match is_holder {
-        true => line.into_iter().filter(|entry| !request.owns(&entry.value)).collect(),
-        false => with_caller(line, &before, request, now, protections),
-    };
-    let again = |holder: Holder<T>| match request.is_holder(&holder) {
-        true => prolonged(holder, request, now),
-        false => holder,
-    };
-    let kept = kept.into_iter().map(again).collect();
-    let room = Room { kept, is_open, asker: Some(&request.value), now };
-    let after = room.filled(before.clone(), line, protections);
-    let id = own_grant(&after, request);
-    let may_wait = request.joins.is_some_and(|joins| {
-        before.expiry != Expiry::Damaged && (had_entry || length < joins.queue_max)
-    });
-    let after = if id.is_some() || may_wait { after } else { before };
-    let reply = match id {
-        Some(id) => AcquireReply::Granted(id),
-        None => AcquireReply::Refused {
-            ahead: request.joins.and_then(|_| after.queue.position(&request.value)),
-            remaining: next_room(&after, request).remaining(now),
-        },
-    };
-    (Some(after), reply)
-}
-
-/// The line with the caller: in the position that it has, or at the end. A caller that inherits the lease is first.
-fn with_caller<T: Types>(
-    mut line: Vec<Entry<T>>,
-    before: &Document<T>,
-    request: &AcquireRequest<T>,
-    now: i64,
-    protections: &impl Protections,
-) -> Vec<Entry<T>> {
+        || request.has_lease(&before)
+        || !kept.is_empty();
+    let mut line = admission::line(&before, &kept, Some(request), now);
+    let length = line.len();
     let place = line.iter().position(|entry| request.owns(&entry.value));
     let own = request.entry(place.map(|place| &line[place]), now, protections);
     line.retain(|entry| !request.owns(&entry.value));
-    let place = match place {
-        _ if request.inherits_lease(before) || !protections.has_order() => 0,
-        Some(place) if protections.keeps_position() => place,
-        Some(_) | None => line.len(),
-    };
-    line.insert(place, own);
-    line
+    let is_holder = kept.iter().any(|holder| request.is_holder(holder));
+    if !is_holder || !protections.attempt_finds_own() {
+        let position = match place {
+            _ if request.inherits_lease(&before) || !protections.has_order() => 0,
+            Some(place) if protections.keeps_position() => place,
+            Some(_) | None => line.len(),
+        };
+        line.insert(position, own);
+    }
+    for holder in kept.iter_mut().filter(|holder| request.is_holder(holder)) {
+        holder.expires_at = holder.expires_at.max(request.lasts_until(now));
+        holder.grant = holder.grant.clone().prolonged(request, request.sent);
+    }
+    let room = Room { kept, is_open, asker: Some(&request.value), now, protections };
+    let after = room.filled(before.clone(), line);
+    let id = own_grant(&after, request);
+    let has_place = |joins: QueueOptions| place.is_some() || length < joins.max_waiting as usize;
+    let may_wait = before.expiry != Expiry::Damaged && request.joins.is_some_and(has_place);
+    let after = if id.is_some() || may_wait { after } else { before };
+    let is_exclusive = request.permits.is_exclusive();
+    let room = if is_exclusive { after.expiry } else { admission::first_expiry(&after) };
+    let ahead = request.joins.and_then(|_| after.queue.position(&request.value));
+    let refused = AcquireReply::Refused { ahead, remaining: room.remaining(now) };
+    (Some(after), id.map_or(refused, AcquireReply::Granted))
 }
 
-/// The document of a caller that has the exclusive lease already: it is only prolonged.
-///
-/// The attempt that was granted first may rely on the longer ttl, and its id stays.
+/// The document of a caller that has the exclusive lease already: it is only prolonged, and its id stays.
 fn granted_again<T: Types>(
     before: Document<T>,
     request: &AcquireRequest<T>,
     now: i64,
     protections: &impl Protections,
 ) -> (Document<T>, T::GrantId) {
-    let line = admission::line(&before, &[], Some(request), now);
-    let entry = line.iter().find(|entry| request.owns(&entry.value));
-    let own = request.entry(entry, now, protections);
+    let line = admission::line(&before, &[], Some(request), now).into_iter();
+    let (owned, others): (Vec<_>, Vec<_>) = line.partition(|entry| request.owns(&entry.value));
+    let own = request.entry(owned.first(), now, protections);
     let from = admission::asked_from(&own, now, protections);
     let expiry = protections.granted_again(before.expiry, request.lasts_until(from));
-    let writes = before.writes() + 1;
-    let grant = match before.holders_grant() {
-        Some(mine) => Grant {
-            sent: own.sent,
-            ttl: mine.ttl.max(request.ttl),
-            max_clock_skew: mine.max_clock_skew.max(request.max_clock_skew),
-            writes,
-            ..mine.clone()
-        },
-        None => request.new_grant(own.sent, now, writes),
+    let grant = match before.holders_grant().cloned() {
+        Some(mine) => mine.prolonged(request, own.sent),
+        None => Grant { id: request.id.clone(), ..own.grant(now, before.writes() + 1) },
     };
     let id = grant.id.clone();
-    let others = line.into_iter().filter(|entry| !request.owns(&entry.value));
-    let queue = queue::after(&before.queue, others.collect());
+    let queue = queue::after(&before.queue, others);
     (Document { expiry, grant: Some(grant), queue, ..before }, id)
 }
 
-/// The caller's grant in shared use after another attempt that found it: it is only prolonged.
-fn prolonged<T: Types>(holder: Holder<T>, request: &AcquireRequest<T>, now: i64) -> Holder<T> {
-    Holder {
-        expires_at: holder.expires_at.max(request.lasts_until(now)),
-        sent: request.sent,
-        ttl: holder.ttl.max(request.ttl),
-        max_clock_skew: holder.max_clock_skew.max(request.max_clock_skew),
-        writes: holder.writes + 1,
-        ..holder
-    }
-}
-
-/// When expiries alone make room for the caller: that of any holder for a share, and those of all for an exclusive
-/// lease.
-fn next_room<T: Types>(document: &Document<T>, request: &AcquireRequest<T>) -> Expiry {
-    match request.share.is_exclusive() {
-        true => document.expiry,
-        false => admission::first_expiry(document),
+impl<T: Types> Grant<T> {
+    /// Another attempt found it. The attempt that was granted first may rely on the longer ttl.
+    fn prolonged(self, request: &AcquireRequest<T>, sent: i64) -> Grant<T> {
+        let ttl = self.ttl.max(request.ttl);
+        let max_clock_skew = self.max_clock_skew.max(request.max_clock_skew);
+        Grant { sent, ttl, max_clock_skew, writes: self.writes + 1, ..self }
     }
 }
 
 /// The grant that the caller has in this document, in the form that its limit asks for.
 fn own_grant<T: Types>(document: &Document<T>, request: &AcquireRequest<T>) -> Option<T::GrantId> {
-    if request.share.is_exclusive() {
+    if request.permits.is_exclusive() {
         let own = document.holders_grant().filter(|_| request.has_lease(document));
         return own.map(|grant| grant.id.clone());
     }
     let own = document.sharers().into_iter().find(|holder| request.is_holder(holder));
-    own.map(|holder| holder.id)
+    own.map(|holder| holder.grant.id)
 }
 
 /// Inserts a document with a grant where there is none. Else it does nothing, and does not say who holds the lease.
@@ -163,12 +124,9 @@ pub fn insert<T: Types>(
     request: &AcquireRequest<T>,
     now: i64,
     protections: &impl Protections,
-) -> (Option<Document<T>>, Option<AcquireReply<T>>) {
+) -> (Option<Document<T>>, AcquireReply<T>) {
     match found {
-        None => {
-            let (after, answer) = acquire(None, request, now, protections);
-            (after, Some(answer))
-        }
-        found => (found, None),
+        None => acquire(None, request, now, protections),
+        found => (found, AcquireReply::UseSlowForm),
     }
 }

@@ -1,11 +1,13 @@
 //! Admission: who counts, how many waiters fit, and the document after their admission.
 
-use super::document::{Document, Entry, Expiry, Grant, LONG_AGO, Promoted};
-use super::holders::{Admission, Holder, Holders, LIMIT_MAX};
+use super::document::{
+    Admission, Document, Entry, Expiry, Holder, HolderElement, Holders, LONG_AGO, Promoted,
+};
 use super::protections::Protections;
 use super::queue;
 use super::request::AcquireRequest;
 use super::types::Types;
+use crate::rules::permits::LIMIT_MAX;
 
 /// The holders in shared use that a write keeps: those that have not expired, and the caller.
 pub(super) fn kept<T: Types>(
@@ -15,12 +17,10 @@ pub(super) fn kept<T: Types>(
     protections: &impl Protections,
 ) -> Vec<Holder<T>> {
     let mut holders = document.sharers();
-    let is_callers = |holder: &Holder<T>| caller.is_some_and(|it| it.is_holder(holder));
     let has_expired = |holder: &Holder<T>| holder.expires_at <= now;
-    if !protections.removes_expired_only() && holders.iter().any(has_expired) {
-        holders.retain(is_callers);
-    }
-    holders.retain(|holder| !has_expired(holder) || is_callers(holder));
+    let removes_all = !protections.removes_expired_only() && holders.iter().any(has_expired);
+    let is_removed = |holder: &Holder<T>| removes_all || has_expired(holder);
+    holders.retain(|it| !is_removed(it) || caller.is_some_and(|caller| caller.is_holder(it)));
     holders
 }
 
@@ -32,11 +32,10 @@ pub(super) fn line<T: Types>(
     caller: Option<&AcquireRequest<T>>,
     now: i64,
 ) -> Vec<Entry<T>> {
-    let is_callers = |entry: &Entry<T>| caller.is_some_and(|it| it.owns(&entry.value));
-    let waits = |entry: &Entry<T>| {
-        entry.is_live(document, now) && kept.iter().all(|holder| holder.value != entry.value)
+    let counts = |entry: &&Entry<T>| {
+        let holds = || kept.iter().any(|holder| holder.grant.value == entry.value);
+        caller.is_some_and(|it| it.owns(&entry.value)) || entry.is_live(document, now) && !holds()
     };
-    let counts = |entry: &&Entry<T>| is_callers(entry) || waits(entry);
     document.queue.entries().filter(counts).cloned().collect()
 }
 
@@ -55,14 +54,12 @@ pub(super) fn asked_from<T: Types>(
     now: i64,
     protections: &impl Protections,
 ) -> i64 {
-    match own.heartbeat_at > now {
-        true => protections.taken_over_from(now, own.heartbeat_at),
-        false => now,
-    }
+    let heartbeat_at = own.heartbeat_at;
+    if heartbeat_at > now { protections.taken_over_from(now, heartbeat_at) } else { now }
 }
 
 /// The state of a lease in which a write may admit waiters.
-pub(super) struct Room<'a, T: Types> {
+pub(super) struct Room<'a, T: Types, P> {
     /// The holders in shared use that stay.
     pub(super) kept: Vec<Holder<T>>,
     /// Whether anybody may be admitted: the lease is in shared use, or free.
@@ -70,132 +67,90 @@ pub(super) struct Room<'a, T: Types> {
     /// The caller, where it asks to be admitted. It is alive, so it gets its whole ttl.
     pub(super) asker: Option<&'a T::Value>,
     pub(super) now: i64,
+    pub(super) protections: &'a P,
 }
 
-impl<T: Types> Room<'_, T> {
+impl<T: Types, P: Protections> Room<'_, T, P> {
     /// The document after the admission of as many waiters as fit. `line` are the entries that count, in order.
     ///
     /// A waiter for an exclusive lease gets the plain form of the document, without the earlier holders: each later
     /// command would carry them until the document is deleted.
-    pub(super) fn filled(
-        self,
-        before: Document<T>,
-        line: Vec<Entry<T>>,
-        protections: &impl Protections,
-    ) -> Document<T> {
-        let (admitted, rest) = self.fitting(line, protections);
+    pub(super) fn filled(self, before: Document<T>, line: Vec<Entry<T>>) -> Document<T> {
+        let (admitted, rest) = self.fitting(line);
         match admitted.first() {
-            Some(first) if first.share.is_exclusive() => {
-                self.held_by(first, before, rest, protections)
+            Some(head) if head.limit == 1 => {
+                let told = Promoted::Entry { id: head.id.clone(), sent: head.sent };
+                Document {
+                    value: Some(head.value.clone()),
+                    expiry: Expiry::At(self.until(head)),
+                    grant: Some(head.grant(self.now, before.writes() + 1)),
+                    queue: queue::after(&before.queue, rest),
+                    promoted: if self.is_asker(head) { before.promoted } else { Some(told) },
+                    holders: Holders::Absent,
+                    ..before
+                }
             }
-            Some(_) | None => self.shared_by(&admitted, before, rest, protections),
-        }
-    }
-
-    /// The document with the exclusive lease in the hands of a waiter.
-    fn held_by(
-        &self,
-        head: &Entry<T>,
-        before: Document<T>,
-        rest: Vec<Entry<T>>,
-        protections: &impl Protections,
-    ) -> Document<T> {
-        let told = Promoted::Entry { id: head.id.clone(), sent: head.sent };
-        let promoted = match self.is_asker(head) {
-            true => before.promoted.clone(),
-            false => Some(told),
-        };
-        let grant = Grant {
-            value: head.value.clone(),
-            id: head.id.clone(),
-            sent: head.sent,
-            acquired_at: self.now,
-            ttl: head.ttl,
-            max_clock_skew: head.max_clock_skew,
-            writes: before.writes() + 1,
-            details: head.details.clone(),
-        };
-        Document {
-            value: Some(head.value.clone()),
-            expiry: Expiry::At(self.until(head, protections)),
-            grant: Some(grant),
-            queue: queue::after(&before.queue, rest),
-            promoted,
-            holders: Holders::Absent,
-            ..before
+            Some(_) | None => self.shared_by(&admitted, before, rest),
         }
     }
 
     /// The document with these waiters beside the holders that stay, or without a holder.
     fn shared_by(
-        &self,
+        self,
         admitted: &[Entry<T>],
         before: Document<T>,
         rest: Vec<Entry<T>>,
-        protections: &impl Protections,
     ) -> Document<T> {
         let others = admitted.iter().filter(|entry| !self.is_asker(entry));
-        let told: Vec<_> = others
-            .map(|entry| Admission {
-                id: entry.id.clone(),
-                sent: entry.sent,
-                until: self.until(entry, protections),
-            })
-            .collect();
-        let new = admitted.iter().map(|entry| self.holder(entry, protections));
+        let told = others.map(|entry| {
+            let (id, sent) = (entry.id.clone(), entry.sent);
+            Admission { id, sent, until: self.until(entry) }
+        });
+        let told: Vec<_> = told.collect();
+        let new = admitted.iter().map(|entry| {
+            let (permits, limit) = (entry.permits, entry.limit);
+            let (grant, expires_at) = (entry.grant(self.now, 1), self.until(entry));
+            Holder { grant, expires_at, permits, limit }
+        });
         let holders: Vec<_> = self.kept.iter().cloned().chain(new).collect();
         let expiries: Vec<i64> = holders.iter().map(|holder| holder.expires_at).collect();
-        let recheck = self.recheck(&before, admitted, &rest, &expiries, protections);
+        let first = rest.first().map(|entry| Promoted::Recheck { id: entry.id.clone() });
         let queue = queue::after(&before.queue, rest);
-        match protections.shared_expiry(&expiries) {
-            Some(until) => Document {
-                value: Some(T::shared()),
-                expiry: Expiry::At(until),
-                holders: Holders::of(holders),
-                queue,
-                promoted: recheck.or(before.promoted),
-                admitted: if told.is_empty() { before.admitted } else { told },
-                ..before
-            },
+        let Some(until) = self.protections.shared_expiry(&expiries) else {
             // An acquire always has a caller, which is in the line. So this is a release.
-            None if self.is_open => Document { queue, ..ended(before, protections) },
-            None => Document { queue, ..before },
+            let frees = self.is_open && self.protections.frees_without_waiter();
+            let after = Document { queue, ..before };
+            return if frees { after.freed() } else { after };
+        };
+        // A release tells the first waiter where it admits nobody and the lease ends earlier than before.
+        let is_told = self.asker.is_none()
+            && admitted.is_empty()
+            && Expiry::At(until) < before.expiry
+            && self.protections.tells_of_earlier_end();
+        Document {
+            value: Some(T::shared()),
+            expiry: Expiry::At(until),
+            holders: Holders::of(holders.into_iter().map(HolderElement::Holder).collect()),
+            queue,
+            promoted: first.filter(|_| is_told).or(before.promoted),
+            admitted: if told.is_empty() { before.admitted } else { told },
+            ..before
         }
-    }
-
-    /// The message of a release to the first waiter, where it admits nobody and the lease ends earlier than before.
-    fn recheck(
-        &self,
-        before: &Document<T>,
-        admitted: &[Entry<T>],
-        rest: &[Entry<T>],
-        expiries: &[i64],
-        protections: &impl Protections,
-    ) -> Option<Promoted<T>> {
-        let until = protections.shared_expiry(expiries)?;
-        let is_release = self.asker.is_none() && protections.tells_of_earlier_end();
-        let is_told = is_release && admitted.is_empty() && Expiry::At(until) < before.expiry;
-        let head = rest.first().filter(|_| is_told)?;
-        Some(Promoted::Recheck { id: head.id.clone() })
     }
 
     /// The entries that are admitted, and the others, both in order.
-    fn fitting(
-        &self,
-        line: Vec<Entry<T>>,
-        protections: &impl Protections,
-    ) -> (Vec<Entry<T>>, Vec<Entry<T>>) {
+    fn fitting(&self, line: Vec<Entry<T>>) -> (Vec<Entry<T>>, Vec<Entry<T>>) {
         if !self.is_open {
             return (Vec::new(), line);
         }
-        let mut in_use: i64 = self.kept.iter().map(|holder| holder.share.permits).sum();
-        let limits = self.kept.iter().map(|holder| holder.share.limit);
-        let mut limit = limits.min().unwrap_or(LIMIT_MAX).min(LIMIT_MAX);
+        let mut in_use: i64 = self.kept.iter().map(|holder| holder.permits).sum();
+        let limits = self.kept.iter().map(|holder| holder.limit);
+        let mut limit = limits.fold(LIMIT_MAX.into(), i64::min);
         let (mut admitted, mut rest) = (Vec::new(), Vec::new());
-        for entry in protections.in_order(line) {
-            let with_it = in_use + entry.share.permits;
-            let its_limit = protections.limit_in_force(limit, entry.share.limit);
-            let has_turn = rest.is_empty() || !protections.admits_in_order();
+        for entry in self.protections.in_order(line) {
+            let with_it = in_use + entry.permits;
+            let its_limit = self.protections.limit_in_force(limit, entry.limit);
+            let has_turn = rest.is_empty() || !self.protections.admits_in_order();
             if has_turn && with_it <= its_limit {
                 (in_use, limit) = (with_it, its_limit);
                 admitted.push(entry);
@@ -210,45 +165,26 @@ impl<T: Types> Room<'_, T> {
         self.asker == Some(&entry.value)
     }
 
-    fn holder(&self, entry: &Entry<T>, protections: &impl Protections) -> Holder<T> {
-        Holder {
-            value: entry.value.clone(),
-            id: entry.id.clone(),
-            sent: entry.sent,
-            acquired_at: self.now,
-            expires_at: self.until(entry, protections),
-            ttl: entry.ttl,
-            max_clock_skew: entry.max_clock_skew,
-            share: entry.share,
-            writes: 1,
-            details: entry.details.clone(),
-        }
-    }
-
     /// Until when an admission lasts for the server.
     ///
     /// A waiter that sent no command for it may have died since its last heartbeat, so it gets no more than the life of
     /// its entry. It counts from that heartbeat where `now` is older.
-    fn until(&self, entry: &Entry<T>, protections: &impl Protections) -> i64 {
-        let (from, term) = match self.is_asker(entry) {
-            true => (asked_from(entry, self.now, protections), entry.ttl),
-            false => (
-                protections.promoted_from(self.now, entry.heartbeat_at),
-                entry.ttl.min(entry.expires_at - entry.heartbeat_at).max(0),
-            ),
+    fn until(&self, entry: &Entry<T>) -> i64 {
+        let (from, term) = if self.is_asker(entry) {
+            (asked_from(entry, self.now, self.protections), entry.ttl)
+        } else {
+            let term = entry.ttl.min(entry.expires_at - entry.heartbeat_at).max(0);
+            (self.protections.promoted_from(self.now, entry.heartbeat_at), term)
         };
         from + term + entry.max_clock_skew
     }
 }
 
-/// The document without a holder. It is free by every clock, as a tombstone is. Its grant stays and describes nobody,
-/// because its value is not the document's.
-fn ended<T: Types>(before: Document<T>, protections: &impl Protections) -> Document<T> {
-    let freed = Document {
-        value: Some(T::nobody()),
-        expiry: Expiry::At(LONG_AGO),
-        holders: Holders::Absent,
-        ..before.clone()
-    };
-    if protections.frees_without_waiter() { freed } else { before }
+impl<T: Types> Document<T> {
+    /// The document without a holder. It is free by every clock, as a tombstone is. Its grant stays and describes
+    /// nobody, because its value is not the document's.
+    fn freed(self) -> Document<T> {
+        let (value, expiry) = (Some(T::nobody()), Expiry::At(LONG_AGO));
+        Document { value, expiry, holders: Holders::Absent, ..self }
+    }
 }

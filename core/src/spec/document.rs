@@ -1,6 +1,5 @@
 //! The document of one lease.
 
-use super::holders::{Admission, Holder, Holders, Share};
 use super::types::Types;
 
 /// The expiry of a tombstone: before everything that any clock shows.
@@ -10,14 +9,14 @@ pub const LONG_AGO: i64 = 0;
 ///
 /// `value` and `expiry` belong to the usual recipe: an upsert of `{name, value, expiresAt}` where `expiresAt` is
 /// missing or past, and a delete by name and value. Other programs write these two, and leave the other fields as they
-/// were. While `grant.value` differs from `value`, the grant describes an earlier holder.
+/// were.
 ///
 /// A lease is held by one holder, which `value` and `grant` show, or it is in *shared use*: then `value` is that of no
 /// holder but of shared use, `holders` are who holds, and `expiry` is the latest of theirs. So others see the name as
-/// held until the last of them has expired. While `value` is another, `holders` describe earlier holders.
+/// held until the last of them has expired.
 ///
 /// [`format`](crate::format) has the stored names, which add the units. `owner` and `metadata` are the details.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Document<T: Types> {
     /// `value`: who holds the lease.
     pub value: Option<T::Value>,
@@ -29,13 +28,13 @@ pub struct Document<T: Types> {
     pub queue: Queue<T>,
     /// `promoted`: what the change stream tells a waiter.
     pub promoted: Option<Promoted<T>>,
-    /// `holders`: who holds the lease in shared use.
+    /// `holders`: who holds the lease in shared use. While `value` is another, these are earlier holders.
     pub holders: Holders<T>,
-    /// `admitted`: what the change stream tells waiters that were admitted to shared use. Empty where it is missing.
+    /// `admitted`: what the change stream tells waiters that one write admitted. Empty where it is missing.
     pub admitted: Vec<Admission<T>>,
 }
 
-/// `expiresAt`.
+/// `expiresAt`. Its order is that of time: free, held until a date, and held without end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Expiry {
     /// Missing, or null. The lease is free.
@@ -46,8 +45,8 @@ pub enum Expiry {
     Damaged,
 }
 
-/// `grant`: one grant of the lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// One grant: `grant`, or a part of an element of `holders`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Grant<T: Types> {
     /// The value that it was granted to.
     pub value: T::Value,
@@ -59,11 +58,11 @@ pub struct Grant<T: Types> {
     pub acquired_at: i64,
     /// The ttl that the holder asked for: the longest of its call's attempts, or that of a resume.
     pub ttl: i64,
-    /// How much longer it lasts for the server.
+    /// How much longer than the ttl it lasts for the server.
     pub max_clock_skew: i64,
-    /// Counts the writes that grant, guard or resume. It makes each of them change the document: an update that changes
-    /// nothing has no oplog entry, so it would have no token and no acknowledgement of its own, and no transaction
-    /// would conflict with it. A renewal is not counted: its echo changes the document.
+    /// Counts the writes that grant, guard or resume, so that each of them changes the document: an update that changes
+    /// nothing has no oplog entry, so no token and no acknowledgement of its own, and no transaction conflicts with it.
+    /// A renewal is not counted: its echo changes the document.
     pub writes: i64,
     /// The holder, for people.
     pub details: T::Details,
@@ -78,19 +77,25 @@ pub struct GrantKey<T: Types> {
     pub id: T::GrantId,
 }
 
-/// `queue`.
+/// A field that is a list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Queue<T: Types> {
+pub enum Listed<E> {
     /// Missing. An empty list is as good.
     Absent,
-    /// A value that is no list. It has no elements, but a fast acquire leaves it to the slow form.
+    /// A value that is no list. It has no elements.
     Damaged,
-    /// The elements, the first waiter first.
-    List(Vec<Element<T>>),
+    /// The elements.
+    List(Vec<E>),
 }
 
+/// `queue`: the first waiter first.
+pub type Queue<T> = Listed<Element<T>>;
+
+/// `holders`, in the order in which they were admitted.
+pub type Holders<T> = Listed<HolderElement<T>>;
+
 /// An element of a queue.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Element<T: Types> {
     /// A waiter's entry.
     Entry(Entry<T>),
@@ -100,9 +105,9 @@ pub enum Element<T: Types> {
 }
 
 /// A waiter's entry in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry<T: Types> {
-    /// The waiter. A promotion grants the lease to this value.
+    /// The value to which a promotion grants the lease.
     pub value: T::Value,
     /// The id of the grant that a promotion makes: that of the attempt which joined.
     pub id: T::GrantId,
@@ -117,16 +122,63 @@ pub struct Entry<T: Types> {
     pub ttl: i64,
     /// The maximum clock skew that the waiter asks for.
     pub max_clock_skew: i64,
-    /// `permits` and `limit`: what the waiter asks for, 1 of 1 for an exclusive lease.
-    pub share: Share,
+    /// The permits that the waiter asks for.
+    pub permits: i64,
+    /// The limit under which it asks for them: 1 for an exclusive lease.
+    pub limit: i64,
     /// The waiter, for people.
     pub details: T::Details,
 }
 
-/// `promoted`: what a waiter's process reads in the change stream.
-///
-/// It is stored as one text; [`format::PROMOTED`](crate::format::PROMOTED) has its grammar. The id begins with the
-/// manager's id, by which the stream filters.
+/// An element of `holders`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HolderElement<T: Types> {
+    /// A holder of ours.
+    Holder(Holder<T>),
+    /// An element that is not a holder of ours. One of them makes the whole list corrupt: nobody is admitted beside it.
+    Damaged(DamagedHolder<T>),
+}
+
+/// One holder of a lease in shared use, with its grant and its permits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Holder<T: Types> {
+    /// Its grant. The database has these fields beside the others.
+    pub grant: Grant<T>,
+    /// Until when its permits are in use. Others may be admitted in its place from then on.
+    pub expires_at: i64,
+    /// How many permits it has.
+    pub permits: i64,
+    /// The most permits that may be in use while it holds, its own included.
+    pub limit: i64,
+}
+
+/// The parts of a holder that a corrupt element shows: each is absent where it has a foreign type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DamagedHolder<T: Types> {
+    /// Its value.
+    pub value: Option<T::Value>,
+    /// The id of its grant.
+    pub id: Option<T::GrantId>,
+    /// When its permits become free.
+    pub expires_at: Option<i64>,
+    /// Whether it is a document. Another element shows nothing.
+    pub is_document: bool,
+}
+
+/// `admitted`: one waiter that a write admitted, as the change stream tells its process, by
+/// [`format::ADMITTED`](crate::format::ADMITTED).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Admission<T: Types> {
+    /// The id of its entry, which is now that of its grant.
+    pub id: T::GrantId,
+    /// The echo of its newest heartbeat.
+    pub sent: i64,
+    /// When its grant expires.
+    pub until: i64,
+}
+
+/// `promoted`: what a waiter's process reads in the change stream, by [`format::PROMOTED`](crate::format::PROMOTED).
+/// The id begins with the manager's id, by which the stream filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promoted<T: Types> {
     /// An entry was granted the lease.
@@ -167,10 +219,15 @@ impl<T: Types> Document<T> {
         self.grant.as_ref().filter(|grant| self.is_held_by(&grant.value))
     }
 
-    /// The holders in shared use. None where it is not in shared use, or is corrupt.
+    /// The holders in shared use. None where it is not in shared use, or is corrupt. Each has a permit at least.
     pub fn sharers(&self) -> Vec<Holder<T>> {
+        let holder = |element: &HolderElement<T>| match element {
+            HolderElement::Holder(holder) if holder.permits >= 1 => Some(holder.clone()),
+            HolderElement::Holder(_) | HolderElement::Damaged(_) => None,
+        };
         let is_shared = self.is_in_shared_use() && matches!(self.expiry, Expiry::At(_));
-        self.holders.all().filter(|_| is_shared).unwrap_or_default()
+        let holders = self.holders.elements().iter().filter(|_| is_shared);
+        holders.map(holder).collect::<Option<_>>().unwrap_or_default()
     }
 
     /// Whether its value says that `holders` are who holds, valid or not.
@@ -178,7 +235,7 @@ impl<T: Types> Document<T> {
         self.is_held_by(&T::shared())
     }
 
-    /// Whether it shows this grant of this holder. An id belongs to one grant, so `grant.value` need not be compared.
+    /// Whether it shows this grant. An id belongs to one grant, so `grant.value` need not be compared.
     pub(super) fn shows(&self, key: &GrantKey<T>) -> bool {
         self.is_held_by(&key.value) && self.grant.as_ref().is_some_and(|grant| grant.id == key.id)
     }
@@ -192,11 +249,7 @@ impl<T: Types> Document<T> {
 impl Expiry {
     /// Whether others may be granted the lease at this moment.
     pub(super) fn has_passed(self, now: i64) -> bool {
-        match self {
-            Expiry::Absent => true,
-            Expiry::At(at) => at <= now,
-            Expiry::Damaged => false,
-        }
+        self <= Expiry::At(now)
     }
 
     /// The time until the expiry. `None` where it is missing or corrupt.
@@ -206,25 +259,25 @@ impl Expiry {
             Expiry::Absent | Expiry::Damaged => None,
         }
     }
-
-    /// The later of both, as `$max` computes it. Callers exclude a corrupt expiry.
-    pub(super) fn or_later(self, until: i64) -> Expiry {
-        match self {
-            Expiry::Absent | Expiry::Damaged => Expiry::At(until),
-            Expiry::At(at) => Expiry::At(at.max(until)),
-        }
-    }
 }
 
-impl<T: Types> Queue<T> {
-    /// A queue of these entries. An empty one is absent here; the server's acquire may leave an empty list.
-    pub(super) fn of(entries: impl IntoIterator<Item = Entry<T>>) -> Queue<T> {
-        Queue::List(entries.into_iter().map(Element::Entry).collect()).without_empty_list()
+impl<E> Listed<E> {
+    /// A list of these, absent instead of empty: the server's acquire may leave an empty one.
+    pub(super) fn of(elements: Vec<E>) -> Listed<E> {
+        if elements.is_empty() { Listed::Absent } else { Listed::List(elements) }
     }
 
-    /// The same queue, absent instead of empty.
-    pub fn without_empty_list(self) -> Queue<T> {
-        if self.is_empty() && self != Queue::Damaged { Queue::Absent } else { self }
+    /// The same list, absent instead of empty.
+    pub fn without_empty_list(self) -> Listed<E> {
+        self.retaining(|_| true)
+    }
+
+    /// The list of those of its elements that fit.
+    pub(super) fn retaining(self, fits: impl Fn(&E) -> bool) -> Listed<E> {
+        match self {
+            Listed::List(elements) => Listed::of(elements.into_iter().filter(fits).collect()),
+            other @ (Listed::Absent | Listed::Damaged) => other,
+        }
     }
 
     /// Whether it has no element, valid or corrupt.
@@ -232,19 +285,23 @@ impl<T: Types> Queue<T> {
         self.elements().is_empty()
     }
 
-    /// The queue without the elements that show this value.
-    pub(super) fn without(&self, value: &T::Value) -> Queue<T> {
-        let others = self.elements().iter().filter(|element| element.value() != Some(value));
-        Queue::List(others.cloned().collect()).without_empty_list()
-    }
-
-    pub(super) fn elements(&self) -> &[Element<T>] {
+    pub(super) fn elements(&self) -> &[E] {
         match self {
-            Queue::List(elements) => elements,
-            Queue::Absent | Queue::Damaged => &[],
+            Listed::List(elements) => elements,
+            Listed::Absent | Listed::Damaged => &[],
         }
     }
 
+    /// The elements; none where there is no list.
+    pub fn elements_mut(&mut self) -> &mut [E] {
+        match self {
+            Listed::List(elements) => elements,
+            Listed::Absent | Listed::Damaged => &mut [],
+        }
+    }
+}
+
+impl<T: Types> Queue<T> {
     /// The entries, live or dead.
     pub fn entries(&self) -> impl Iterator<Item = &Entry<T>> {
         self.elements().iter().filter_map(|element| match element {
@@ -262,10 +319,45 @@ impl<T: Types> Queue<T> {
 }
 
 impl<T: Types> Element<T> {
-    fn value(&self) -> Option<&T::Value> {
+    /// The value that it shows.
+    pub(super) fn value(&self) -> Option<&T::Value> {
         match self {
             Element::Entry(entry) => Some(&entry.value),
             Element::Damaged(value) => value.as_ref(),
+        }
+    }
+}
+
+impl<T: Types> Entry<T> {
+    /// A grant to the waiter.
+    pub(super) fn grant(&self, now: i64, writes: i64) -> Grant<T> {
+        Grant {
+            value: self.value.clone(),
+            id: self.id.clone(),
+            sent: self.sent,
+            acquired_at: now,
+            ttl: self.ttl,
+            max_clock_skew: self.max_clock_skew,
+            writes,
+            details: self.details.clone(),
+        }
+    }
+}
+
+impl<T: Types> HolderElement<T> {
+    /// The value and the grant that it shows.
+    pub(super) fn shown(&self) -> (Option<&T::Value>, Option<&T::GrantId>) {
+        match self {
+            HolderElement::Holder(Holder { grant, .. }) => (Some(&grant.value), Some(&grant.id)),
+            HolderElement::Damaged(damaged) => (damaged.value.as_ref(), damaged.id.as_ref()),
+        }
+    }
+
+    /// When it expires, if it shows a date.
+    pub(super) fn expires_at(&self) -> Option<i64> {
+        match self {
+            HolderElement::Holder(holder) => Some(holder.expires_at),
+            HolderElement::Damaged(damaged) => damaged.expires_at,
         }
     }
 }

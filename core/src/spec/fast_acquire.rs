@@ -1,24 +1,11 @@
 //! Fast acquire and fast admit: the attempts that the server carries out most cheaply, and the first of most calls.
 
+use super::acquire::AcquireReply;
 use super::admission::{self, Room};
 use super::document::{Document, Expiry, Queue};
 use super::protections::Protections;
 use super::request::AcquireRequest;
 use super::types::Types;
-
-/// The answer to a fast acquire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FastReply {
-    /// The lease is this attempt's.
-    Granted,
-    /// Another call holds the lease, and this call may not wait.
-    Refused {
-        /// How long it is still held.
-        remaining: i64,
-    },
-    /// The call has to send a slow acquire: it may have to join the queue, or the document is unclear.
-    UseSlowForm,
-}
 
 /// Grants a free lease without a queue to a call for the exclusive lease; else changes nothing.
 pub fn fast_acquire<T: Types>(
@@ -26,19 +13,17 @@ pub fn fast_acquire<T: Types>(
     request: &AcquireRequest<T>,
     now: i64,
     protections: &impl Protections,
-) -> (Option<Document<T>>, FastReply) {
-    let before = found.unwrap_or_else(Document::empty);
-    let may_pass = !has_queue(&before.queue) || !protections.has_order();
-    let is_free = before.expiry.has_passed(now) && may_pass;
-    let after = if is_free { granted(before, request, now) } else { before };
-    let reply = fast_reply(&after, request, now);
-    (Some(after), reply)
-}
-
-fn granted<T: Types>(before: Document<T>, request: &AcquireRequest<T>, now: i64) -> Document<T> {
-    let grant = request.new_grant(request.sent, now, before.writes() + 1);
-    let expiry = Expiry::At(request.lasts_until(now));
-    Document { value: Some(request.value.clone()), expiry, grant: Some(grant), ..before }
+) -> (Option<Document<T>>, AcquireReply<T>) {
+    let mut document = found.unwrap_or_else(Document::empty);
+    let may_pass = !has_queue(&document.queue) || !protections.has_order();
+    if document.expiry.has_passed(now) && may_pass {
+        let own = request.entry(None, now, protections);
+        document.value = Some(request.value.clone());
+        document.expiry = Expiry::At(request.lasts_until(now));
+        document.grant = Some(own.grant(now, document.writes() + 1));
+    }
+    let reply = fast_reply(&document, request, now);
+    (Some(document), reply)
 }
 
 /// The answer to an attempt, from a document that was read after it.
@@ -48,15 +33,17 @@ pub fn fast_reply<T: Types>(
     found: &Document<T>,
     request: &AcquireRequest<T>,
     now: i64,
-) -> FastReply {
+) -> AcquireReply<T> {
     let is_granted = found.holders_grant().is_some_and(|grant| grant.id == request.id);
     let is_held_by_caller = found.is_held_by(&request.value);
     match found.expiry {
-        Expiry::At(_) | Expiry::Absent if is_granted && is_held_by_caller => FastReply::Granted,
-        Expiry::At(at) if at > now && !is_held_by_caller && request.joins.is_none() => {
-            FastReply::Refused { remaining: at - now }
+        Expiry::At(_) | Expiry::Absent if is_granted && is_held_by_caller => {
+            AcquireReply::Granted(request.id.clone())
         }
-        Expiry::At(_) | Expiry::Absent | Expiry::Damaged => FastReply::UseSlowForm,
+        Expiry::At(at) if at > now && !is_held_by_caller && request.joins.is_none() => {
+            AcquireReply::Refused { ahead: None, remaining: Some(at - now) }
+        }
+        Expiry::At(_) | Expiry::Absent | Expiry::Damaged => AcquireReply::UseSlowForm,
     }
 }
 
@@ -68,20 +55,18 @@ pub fn fast_admit<T: Types>(
     request: &AcquireRequest<T>,
     now: i64,
     protections: &impl Protections,
-) -> (Option<Document<T>>, FastReply) {
+) -> (Option<Document<T>>, AcquireReply<T>) {
     let before = found.unwrap_or_else(Document::empty);
     let kept = admission::kept(&before, None, now, protections);
     let is_open = before.expiry.has_passed(now) || !kept.is_empty();
     let is_holder = kept.iter().any(|holder| request.is_holder(holder));
     let is_twice = is_holder && protections.fast_attempt_finds_own();
     let own = request.entry(None, now, protections);
-    let room = Room { kept, is_open, asker: Some(&request.value), now };
-    let beside_holders = room.filled(before.clone(), vec![own], protections);
+    let room = Room { kept, is_open, asker: Some(&request.value), now, protections };
+    let beside_holders = room.filled(before.clone(), vec![own]);
     let is_admitted = !has_queue(&before.queue) && !is_twice && beside_holders.queue.is_empty();
-    let after = match is_admitted {
-        true => Document { queue: before.queue, ..beside_holders },
-        false => before,
-    };
+    let queue = before.queue.clone();
+    let after = if is_admitted { Document { queue, ..beside_holders } } else { before };
     let reply = fast_admit_reply(&after, request, now);
     (Some(after), reply)
 }
@@ -91,27 +76,24 @@ pub fn fast_admit_reply<T: Types>(
     found: &Document<T>,
     request: &AcquireRequest<T>,
     now: i64,
-) -> FastReply {
-    let value = &request.value;
-    let own = found.sharers().into_iter().find(|holder| holder.value == *value);
-    let is_attempts = own.as_ref().is_some_and(|holder| holder.id == request.id);
-    let is_held_by_caller = own.is_some() || found.is_held_by(value);
-    let may_wait = request.joins.is_some();
-    match found.expiry {
-        Expiry::At(_) if is_attempts => FastReply::Granted,
-        // Behind a dead entry there may be room, and only the slow form removes it.
-        Expiry::At(at)
-            if at > now && !is_held_by_caller && !may_wait && !has_queue(&found.queue) =>
-        {
-            FastReply::Refused {
-                remaining: admission::first_expiry(found).remaining(now).unwrap_or(0),
-            }
+) -> AcquireReply<T> {
+    let own = found.sharers().into_iter().find(|holder| holder.grant.value == request.value);
+    let is_held_by_caller = own.is_some() || found.is_held_by(&request.value);
+    // Behind a dead entry there may be room, and only the slow form removes it.
+    let is_slow = is_held_by_caller || request.joins.is_some() || has_queue(&found.queue);
+    match (found.expiry, own) {
+        (Expiry::At(_), Some(own)) if own.grant.id == request.id => {
+            AcquireReply::Granted(own.grant.id)
         }
-        Expiry::At(_) | Expiry::Absent | Expiry::Damaged => FastReply::UseSlowForm,
+        (Expiry::At(at), None) if at > now && !is_slow => {
+            let remaining = admission::first_expiry(found).remaining(now);
+            AcquireReply::Refused { ahead: None, remaining }
+        }
+        (Expiry::At(_) | Expiry::Absent | Expiry::Damaged, _) => AcquireReply::UseSlowForm,
     }
 }
 
 /// Whether a queue, valid or corrupt, leaves a fast attempt to the slow form.
 fn has_queue<T: Types>(queue: &Queue<T>) -> bool {
-    matches!(queue, Queue::Damaged) || !queue.is_empty()
+    *queue == Queue::Damaged || !queue.is_empty()
 }

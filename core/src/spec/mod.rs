@@ -7,19 +7,17 @@
 //! lease, and corrupt documents. Two things have no function here: the additional write that makes a token on a
 //! standalone server, and the parts of a batch that are sent again.
 //!
-//! The module uses `std` alone. It reads no clock and knows no driver: `now` is an argument.
-//!
 //! # How to read it
 //!
 //! | file | what is there | sent by `commands/` |
 //! | --- | --- | --- |
 //! | `types` | the types of values and ids | |
-//! | `document`, `holders` | the fields of a lease, and when it is free | |
+//! | `document` | the fields of a lease, and when it is free | |
 //! | `protections` | the decisions on which the others rely, each on its own | |
 //! | `admission` | the rule: who counts, how many waiters fit, and the document after their admission | |
 //! | `request`, `acquire` | admits waiters and the caller, or adds the caller to the queue | `acquire`; `insert`: `fast_acquire` |
 //! | `fast_acquire` | the cheapest attempts: the caller alone is admitted, or nothing changes | `fast_acquire`, `fast_admit` |
-//! | `renew`, `renew_holders` | prolong grants; `guard` and `resume` do too | `renew`, `renew_holders`, `guard` |
+//! | `renew` | prolongs grants; `guard` and `resume` do too | `renew`, `renew_holders`, `guard` |
 //! | `queue` | which entries live, and heartbeats | `heartbeat` |
 //! | `release` | deletes the document, makes a tombstone, ends one grant and admits waiters, or blocks the name for a while | `delete`, `tombstone`, `end`, `end_later` |
 //! | `neighbours` | other programs and the server's own deletes | |
@@ -40,23 +38,19 @@
 //! | --- | --- | --- |
 //! | exclusive lease, writer | 1 | 1 |
 //! | semaphore of N, k permits of it | k | N |
-//! | reader | 1 | [`LIMIT_MAX`] |
+//! | reader | 1 | [`LIMIT_MAX`](crate::rules::permits::LIMIT_MAX) |
 //!
 //! So there is no mode and no stored configuration. Every command but the fast ones reads the document as a list of
-//! holders, applies the rule, and writes the holders back. A holder under limit 1 is written in the plain form, as
-//! `value`, `expiresAt` and `grant`. Others are written as the list `holders`, and `value` is [`Types::shared`].
+//! holders, applies the rule, and writes the holders back: one under limit 1 in the plain form, as `value`, `expiresAt`
+//! and `grant`; others as the list `holders`, with [`Types::shared`] as `value`. Each write of this value writes
+//! `holders` anew, so elements that other programs and exclusive holders leave there are never revived.
 //!
 //! Waiters are in one queue, strictly in order: a waiter that does not fit blocks those behind it, so nobody starves,
 //! and readers between two writers are admitted together. Each write that can make room admits as many waiters as fit.
-//! A release that admits nobody may leave holders that expire before the one that has gone. Then it tells the first
-//! waiter, which would sleep until the later end.
 //!
 //! The permits of *all* holders in the document, also of those that have expired and that no write has removed yet, are
 //! at most the smallest limit of them. A removal keeps this, an admission checks it, renewals and repeated attempts do
 //! not touch it. So an expired holder that is still there may be renewed.
-//!
-//! `holders` count only while `value` is [`Types::shared`]. Each write that sets this value writes `holders` anew. So
-//! elements that other programs and exclusive holders leave in the document are never revived.
 //!
 //! # Times
 //!
@@ -72,53 +66,32 @@
 //! 3. The bound: members' clocks differ by at most the maximum clock skew. Each grant lasts that much longer for the
 //!    server than for its holder. So a new primary whose clock is ahead grants nothing that a holder believes in.
 //!
-//! # The token
-//!
-//! No field holds the fencing token, except on a standalone server. The token is the oplog time of a write of the
-//! grant: `operationTime` in the reply, or `clusterTime` in the change event of a promotion. A later grant is a later
-//! write, so its token is greater, also after the document was deleted. A batch has one time for all of its grants; a
-//! majority read after that time confirms each of them.
-//!
-//! # The way of a waiter
-//!
-//! A refused call that may wait is in the queue. Its process sends heartbeats at a third of the waiter ttl, so a dead
-//! process is passed over soon. A release admits the first live entry in one write. The change stream delivers
-//! `promoted` to that process, and the waiter has its lease without another command. Its first renewal follows soon,
-//! because a promotion lasts for no longer than the waiter ttl. The stream can fail, an expiry sends no event, and the
-//! TTL monitor deletes the queue with the document: so each waiter also has a time for its next attempt.
-//!
-//! # Around the commands
-//!
-//! The client numbers its attempts, repeats an unanswered one with the same value, releases grants that it does not
-//! use, renews after a third of the ttl, and declares a loss by its own clock alone (`rules/`). The protocol also
-//! relies on the unique index on `name`, on writes that a majority has journalled, and on names being compared byte by
-//! byte.
+//! No field holds the fencing token, except on a standalone server: it is the oplog time of a write of the grant.
 
 mod acquire;
 mod admission;
 mod document;
 mod fast_acquire;
-mod holders;
 mod neighbours;
 mod protections;
 mod queue;
 mod release;
 mod renew;
-mod renew_holders;
 mod request;
 #[cfg(test)]
 mod tests;
 mod types;
 
 pub use acquire::{AcquireReply, acquire, insert};
-pub use document::{Document, Element, Entry, Expiry, Grant, GrantKey, LONG_AGO, Promoted, Queue};
-pub use fast_acquire::{FastReply, fast_acquire, fast_admit, fast_admit_reply, fast_reply};
-pub use holders::{Admission, DamagedHolder, Holder, HolderElement, Holders, LIMIT_MAX, Share};
+pub use document::{
+    Admission, DamagedHolder, Document, Element, Entry, Expiry, Grant, GrantKey, Holder,
+    HolderElement, Holders, LONG_AGO, Listed, Promoted, Queue,
+};
+pub use fast_acquire::{fast_acquire, fast_admit, fast_admit_reply, fast_reply};
 pub use neighbours::{foreign_acquire, foreign_release, ttl_delete};
 pub use protections::{AsBuilt, Protections};
 pub use queue::heartbeat;
 pub use release::{EndScope, GrantMatch, delete, end, release_later, tombstone};
-pub use renew::{ResumeTerms, guard, renew, resume};
-pub use renew_holders::renew_holders;
+pub use renew::{ResumeTerms, guard, renew, renew_holders, resume};
 pub use request::{AcquireRequest, QueueOptions};
 pub use types::Types;

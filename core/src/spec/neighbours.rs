@@ -3,8 +3,8 @@
 use super::document::{Document, Expiry};
 use super::types::Types;
 
-/// The document as the TTL monitor leaves it: it deletes what has expired, and the queue
-/// with it. Its waiters find no entry at their next heartbeat, and send an attempt: their order is lost.
+/// The document as the TTL monitor leaves it: it deletes what has expired, and the queue with it. Its waiters find no
+/// entry at their next heartbeat, and send an attempt: their order is lost.
 pub fn ttl_delete<T: Types>(found: Option<Document<T>>, now: i64) -> Option<Document<T>> {
     found.filter(|document| !matches!(document.expiry, Expiry::At(at) if at <= now))
 }
@@ -18,13 +18,10 @@ pub fn foreign_acquire<T: Types>(
     ttl: i64,
 ) -> (Option<Document<T>>, bool) {
     let before = found.clone().unwrap_or_else(Document::empty);
-    match before.expiry.has_passed(now) {
-        true => {
-            let expiry = Expiry::At(now + ttl);
-            (Some(Document { value: Some(value), expiry, ..before }), true)
-        }
-        false => (found, false),
+    if !before.expiry.has_passed(now) {
+        return (found, false);
     }
+    (Some(Document { value: Some(value), expiry: Expiry::At(now + ttl), ..before }), true)
 }
 
 /// The same program releases it, and deletes the queue with it. Says whether it did.

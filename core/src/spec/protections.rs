@@ -10,21 +10,20 @@ use super::document::Expiry;
 pub trait Protections {
     /// The expiry after a renewal, and after any other command that prolongs a grant: it is never shortened.
     ///
-    /// A renewal may be carried out after a later one. The holder believes the later one.
+    /// A renewal may be carried out after a later one, and the holder believes the later one.
     fn renewed(&self, old: Expiry, until: i64) -> Expiry {
-        old.or_later(until)
+        old.max(Expiry::At(until))
     }
 
-    /// How long a renewal prolongs a grant: for as long as its command says, and not for what the document has.
-    ///
-    /// The holder believes in its own ttl. The number in the document may be damaged.
+    /// How long a renewal prolongs a grant: for as long as its command says, because the holder relies on that. The
+    /// number in the document may be damaged.
     fn renewed_for(&self, _stored: i64, carried: i64) -> i64 {
         carried
     }
 
     /// The expiry when a repeated attempt finds its own earlier grant: it is never shortened, for the same reason.
     fn granted_again(&self, old: Expiry, until: i64) -> Expiry {
-        old.or_later(until)
+        old.max(Expiry::At(until))
     }
 
     /// When the newest heartbeat of an entry arrived: it never moves back.
@@ -40,9 +39,8 @@ pub trait Protections {
         old.max(until)
     }
 
-    /// The time from which a promotion counts: that of the waiter's newest heartbeat, where `now` is older.
-    ///
-    /// The waiter believes in its lease from the echo of that heartbeat on.
+    /// The time from which a promotion counts: that of the waiter's newest heartbeat, where `now` is older. The waiter
+    /// believes in its lease from the echo of that heartbeat on.
     fn promoted_from(&self, now: i64, heartbeat_at: i64) -> i64 {
         now.max(heartbeat_at)
     }
@@ -69,9 +67,8 @@ pub trait Protections {
         line
     }
 
-    /// Whether a command that ends a lease may write to a document with this expiry: not where it is damaged.
-    ///
-    /// Nobody knows whose the lease is then, and an operator has to find out.
+    /// Whether a command that ends a lease may write to a document with this expiry: not where it is damaged. Nobody
+    /// knows whose the lease is then, and an operator has to find out.
     fn may_write(&self, expiry: Expiry) -> bool {
         expiry != Expiry::Damaged
     }
@@ -86,9 +83,7 @@ pub trait Protections {
         true
     }
 
-    /// Whether a tombstone drops the holder and its grant.
-    ///
-    /// With them, a late renewal would find its grant, and revive the lease.
+    /// Whether a tombstone drops the holder and its grant. A late renewal would find them, and revive the lease.
     fn empties_tombstones(&self) -> bool {
         true
     }
@@ -126,9 +121,8 @@ pub trait Protections {
         true
     }
 
-    /// Whether a call that only leaves the queue admits the waiters for which it makes room.
-    ///
-    /// A waiter for many permits blocks others that would fit.
+    /// Whether a call that only leaves the queue admits the waiters for which it makes room: one for many permits
+    /// blocks others that would fit.
     fn admits_when_leaving(&self) -> bool {
         true
     }
@@ -138,16 +132,14 @@ pub trait Protections {
         true
     }
 
-    /// Whether an attempt for an exclusive lease only prolongs the lease that its caller has already.
-    ///
-    /// If that lease were free for the attempt, a late attempt of its holder would give it to the first waiter.
+    /// Whether an attempt for an exclusive lease only prolongs the lease that its caller has already. If that lease
+    /// were free for the attempt, a late attempt of its holder would give it to the first waiter.
     fn keeps_own_lease(&self) -> bool {
         true
     }
 
-    /// Whether a release that admits nobody tells the first waiter where the lease ends earlier than before.
-    ///
-    /// Otherwise the waiter sleeps until the end that it has read. An expiry sends no event.
+    /// Whether a release that admits nobody tells the first waiter where the lease ends earlier than before. Otherwise
+    /// the waiter sleeps until the end that it has read: an expiry sends no event.
     fn tells_of_earlier_end(&self) -> bool {
         true
     }

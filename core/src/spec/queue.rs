@@ -1,9 +1,7 @@
 //! The queue in the document: which entries live, and heartbeats.
 //!
-//! Waiters form a FIFO queue in the lease's document.
-//!
 //! - An *entry* is an element of the queue that a call wrote. Any other element is corrupt.
-//! - An entry is *live* for the waiter ttl (`life`) after its newest heartbeat. Only a live entry can be promoted.
+//! - An entry is *live* for its `waiter_ttl` after its newest heartbeat. Only a live entry can be promoted.
 //! - A *dead* entry gets no grant and blocks nobody's turn. While it is there, the queue is not empty. A heartbeat
 //!   revives it, and the next acquire or release that changes the queue removes it.
 
@@ -22,21 +20,16 @@ impl<T: Types> Entry<T> {
         &self,
         sent: i64,
         now: i64,
-        life: i64,
+        waiter_ttl: i64,
         protections: &impl Protections,
     ) -> Entry<T> {
         Entry {
             sent: if self.heartbeat_at > now { self.sent } else { sent },
             heartbeat_at: protections.heartbeat_at(self.heartbeat_at, now),
-            expires_at: protections.entry_expires_at(self.expires_at, now + life),
+            expires_at: protections.entry_expires_at(self.expires_at, now + waiter_ttl),
             ..self.clone()
         }
     }
-}
-
-/// The first live entry.
-pub(super) fn first_live<T: Types>(document: &Document<T>, now: i64) -> Option<&Entry<T>> {
-    document.queue.entries().find(|entry| entry.is_live(document, now))
 }
 
 /// The queue after a write that leaves these entries in it. A value that is no list counts as no queue, and stays where
@@ -44,7 +37,9 @@ pub(super) fn first_live<T: Types>(document: &Document<T>, now: i64) -> Option<&
 pub(super) fn after<T: Types>(before: &Queue<T>, rest: Vec<Entry<T>>) -> Queue<T> {
     match before {
         Queue::Damaged if rest.is_empty() => Queue::Damaged,
-        Queue::Damaged | Queue::Absent | Queue::List(_) => Queue::of(rest),
+        Queue::Damaged | Queue::Absent | Queue::List(_) => {
+            Queue::of(rest.into_iter().map(Element::Entry).collect())
+        }
     }
 }
 
@@ -55,24 +50,21 @@ pub fn heartbeat<T: Types>(
     value: &T::Value,
     now: i64,
     sent: i64,
-    life: i64,
+    waiter_ttl: i64,
     protections: &impl Protections,
 ) -> (Option<Document<T>>, bool) {
-    let Some(mut document) = found else {
-        return (None, false);
-    };
-    if document.expiry == Expiry::Damaged {
-        return (Some(document), false);
-    }
-    let is_there = document.queue.position(value).is_some();
-    if let Queue::List(elements) = &mut document.queue {
-        for element in elements {
-            if let Element::Entry(entry) = element
-                && entry.value == *value
-            {
-                *entry = entry.after_heartbeat(sent, now, life, protections);
+    match found {
+        Some(mut document) if document.expiry != Expiry::Damaged => {
+            let is_there = document.queue.position(value).is_some();
+            for element in document.queue.elements_mut() {
+                if let Element::Entry(entry) = element
+                    && entry.value == *value
+                {
+                    *entry = entry.after_heartbeat(sent, now, waiter_ttl, protections);
+                }
             }
+            (Some(document), is_there)
         }
+        found => (found, false),
     }
-    (Some(document), is_there)
 }

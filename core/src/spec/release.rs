@@ -1,21 +1,24 @@
 //! Release: deletes the document, makes a tombstone, ends one grant and admits waiters, or blocks the name for a while.
 
 use super::admission::{self, Room};
-use super::document::{Document, Expiry, LONG_AGO, Promoted};
-use super::holders::{Holder, HolderElement};
+use super::document::{Document, Expiry, Holder, HolderElement, LONG_AGO, Promoted, Queue};
 use super::protections::Protections;
-use super::queue;
 use super::types::Types;
 
 /// Which of a value's grants a release ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GrantMatch<T: Types> {
-    /// Any grant.
+    /// Any grant: the value alone decides.
     Any,
     /// This grant.
     Grant(T::GrantId),
-    /// Any grant of this call except the accepted one, which has a release of its own.
-    Call(T::CallId, Option<T::GrantId>),
+    /// Any grant of this call's attempts, except the one that the caller accepted: that one is released by its own id.
+    Call {
+        /// The call.
+        call_id: T::CallId,
+        /// The grant that the caller accepted.
+        except: Option<T::GrantId>,
+    },
 }
 
 /// The documents in which [`end`] ends a grant.
@@ -43,12 +46,12 @@ impl<T: Types> GrantMatch<T> {
     }
 
     /// Whether it means the grant with this id.
-    fn has(&self, id: Option<&T::GrantId>) -> bool {
+    pub fn has(&self, id: Option<&T::GrantId>) -> bool {
         match self {
             GrantMatch::Any => true,
             GrantMatch::Grant(meant) => id == Some(meant),
-            GrantMatch::Call(call, except) => {
-                id.is_some_and(|id| T::is_of_call(id, call) && Some(id) != except.as_ref())
+            GrantMatch::Call { call_id, except } => {
+                id.is_some_and(|id| T::is_of_call(id, call_id) && Some(id) != except.as_ref())
             }
         }
     }
@@ -116,48 +119,43 @@ pub fn end<T: Types>(
     now: i64,
     protections: &impl Protections,
 ) -> (Option<Document<T>>, bool) {
-    let Some(document) = found else {
-        return (None, false);
-    };
+    let Some(document) = found else { return (None, false) };
     let is_meant = |element: &HolderElement<T>| grant.is_shown_in(element, value);
-    let is_dated = matches!(document.expiry, Expiry::At(_));
-    let has_share =
-        document.is_in_shared_use() && is_dated && document.holders.elements().iter().any(is_meant);
+    let has_share = document.is_in_shared_use()
+        && matches!(document.expiry, Expiry::At(_))
+        && document.holders.elements().iter().any(is_meant);
     let has_lease = grant.is_shown_by(&document, value);
+    let has_any = has_share || has_lease;
+    // With an element in the queue, or more than one holder.
+    let is_beside_others = !document.queue.is_empty()
+        || document.is_in_shared_use() && document.holders.elements().len() > 1;
     let is_found = match scope {
-        EndScope::BesideOthers => (has_share || has_lease) && has_others(&document),
-        EndScope::Anywhere => has_share || has_lease,
-        EndScope::HeldOrQueued => {
-            has_share || has_lease || document.queue.position(value).is_some()
-        }
+        EndScope::BesideOthers => has_any && is_beside_others,
+        EndScope::Anywhere => has_any,
+        EndScope::HeldOrQueued => has_any || document.queue.position(value).is_some(),
     };
     if !protections.may_write(document.expiry) || !is_found {
         return (Some(document), false);
     }
-    let is_ended = |holder: &Holder<T>| holder.value == *value && grant.has(Some(&holder.id));
+    let is_ended =
+        |holder: &Holder<T>| holder.grant.value == *value && grant.has(Some(&holder.grant.id));
     let counts = |holder: &Holder<T>| holder.expires_at > now || is_ended(holder);
     let is_leaving = scope == EndScope::HeldOrQueued && !protections.ends_when_leaving();
     let is_open = document.expiry.has_passed(now)
         || has_lease && !is_leaving
         || document.sharers().iter().any(counts);
-    let may_admit = has_share || has_lease || protections.admits_when_leaving();
-    if !is_open || !may_admit {
-        let (queue, holders) = (document.queue.without(value), document.holders.clone());
-        let holders = holders.without(is_meant);
+    if !is_open || !has_any && !protections.admits_when_leaving() {
+        let others = document.queue.elements().iter().filter(|it| it.value() != Some(value));
+        let queue = Queue::of(others.cloned().collect());
+        let holders = document.holders.clone().retaining(|element| !is_meant(element));
         return (Some(Document { queue, holders, ..document }), true);
     }
     let mut kept = admission::kept(&document, None, now, protections);
     kept.retain(|holder| !is_ended(holder));
     let mut line = admission::line(&document, &kept, None, now);
     line.retain(|entry| entry.value != *value);
-    let room = Room { kept, is_open, asker: None, now };
-    (Some(room.filled(document, line, protections)), true)
-}
-
-/// Whether the document has an element in the queue, or more than one holder.
-fn has_others<T: Types>(document: &Document<T>) -> bool {
-    !document.queue.is_empty()
-        || document.is_in_shared_use() && document.holders.elements().len() > 1
+    let room = Room { kept, is_open, asker: None, now, protections };
+    (Some(room.filled(document, line)), true)
 }
 
 /// Ends a lease, and blocks its name until `hold_at_least` after the grant. Says whether it was held.
@@ -175,8 +173,9 @@ pub fn release_later<T: Types>(
             if grant.is_shown_by(&document, value) && document.expiry != Expiry::Damaged =>
         {
             // The holder's own entry is not live.
-            if let Some(head) = queue::first_live(&document, now) {
-                document.promoted = Some(Promoted::Recheck { id: head.id.clone() });
+            let head = document.queue.entries().find(|entry| entry.is_live(&document, now));
+            if let Some(id) = head.map(|entry| entry.id.clone()) {
+                document.promoted = Some(Promoted::Recheck { id });
             }
             document.value = Some(T::nobody());
             if let Some(grant) = &mut document.grant {

@@ -1,13 +1,11 @@
-//! Renew, guard and resume: each prolongs one grant, which it names.
+//! Renew, guard and resume: each prolongs the grants that it names.
 
-use super::document::{Document, Expiry, Grant, GrantKey};
+use super::document::{DamagedHolder, Document, Expiry, Grant, GrantKey, HolderElement};
 use super::protections::Protections;
 use super::types::Types;
 
-/// Prolongs one grant for this long from now, and says whether it was there.
-///
-/// `lasts` is the holder's own ttl with its maximum clock skew: it comes with the command, because the holder relies on
-/// it. A number in the document may be damaged.
+/// Prolongs one grant for this long from now, and says whether it was there. `lasts` is the holder's own ttl with its
+/// maximum clock skew.
 ///
 /// A grant that has expired is still there while nobody else was granted the lease. The holder decides by its own clock
 /// whether it may believe the answer.
@@ -48,8 +46,6 @@ pub fn guard<T: Types>(
 /// id already is found again, because the reply may have been lost.
 ///
 /// With the key's own id as the fresh one, the grant is renewed and its key stays valid.
-///
-/// The caller reads in the answer for which ttl it was prolonged.
 pub fn resume<T: Types>(
     found: Option<Document<T>>,
     key: &GrantKey<T>,
@@ -106,8 +102,7 @@ fn prolonged<T: Types>(
     protections: &impl Protections,
 ) -> Document<T> {
     if let Some(grant) = &mut document.grant {
-        let stored = grant.ttl.saturating_add(grant.max_clock_skew);
-        let until = now.saturating_add(protections.renewed_for(stored, lasts));
+        let until = now.saturating_add(protections.renewed_for(grant.lasts(), lasts));
         document.expiry = protections.renewed(document.expiry, until);
         grant.sent = sent;
     }
@@ -116,8 +111,72 @@ fn prolonged<T: Types>(
 
 /// The document with one write more.
 fn counted<T: Types>(mut document: Document<T>) -> Document<T> {
-    if let Some(grant) = &mut document.grant {
-        grant.writes += 1;
-    }
+    document.grant.iter_mut().for_each(|grant| grant.writes += 1);
     document
+}
+
+/// Prolongs each of these grants in shared use for its time from now, and says whether all of them were there.
+/// Otherwise it changes nothing: the answer to an update counts documents, and a process that has several grants of one
+/// lease must not be told that its renewal matched while one of them is gone.
+///
+/// A grant that has expired is still there while no write has removed it.
+pub fn renew_holders<T: Types>(
+    found: Option<Document<T>>,
+    grants: &[(T::GrantId, i64)],
+    now: i64,
+    sent: i64,
+    protections: &impl Protections,
+) -> (Option<Document<T>>, bool) {
+    let (mut document, expiry) = match found {
+        Some(document) if has_all(&document, grants) => match document.expiry {
+            Expiry::At(expiry) => (document, expiry),
+            Expiry::Absent | Expiry::Damaged => return (Some(document), false),
+        },
+        found => return (found, false),
+    };
+    let prolonged = |old: i64, stored: i64, lasts: i64| {
+        let lasts = protections.renewed_for(stored, lasts);
+        protections.permit_renewed(old, now.saturating_add(lasts))
+    };
+    for element in document.holders.elements_mut() {
+        let shown = element.shown().1;
+        let Some(&(_, lasts)) = grants.iter().find(|(id, _)| Some(id) == shown) else {
+            continue;
+        };
+        match element {
+            HolderElement::Holder(holder) => {
+                holder.expires_at = prolonged(holder.expires_at, holder.grant.lasts(), lasts);
+                holder.grant.sent = sent;
+            }
+            HolderElement::Damaged(DamagedHolder { expires_at: Some(at), .. }) => {
+                *at = prolonged(*at, 0, lasts);
+            }
+            HolderElement::Damaged(_) => {}
+        }
+    }
+    let latest = document.holders.elements().iter().filter_map(HolderElement::expires_at).max();
+    let latest = protections.permit_renewed(expiry, latest.unwrap_or(expiry));
+    (Some(Document { expiry: Expiry::At(latest), ..document }), true)
+}
+
+/// Whether the document shows all of these grants in shared use. Each element that is a document has to have an expiry
+/// that is a date.
+fn has_all<T: Types>(document: &Document<T>, grants: &[(T::GrantId, i64)]) -> bool {
+    let elements = document.holders.elements();
+    let is_dated = |element: &HolderElement<T>| match element {
+        HolderElement::Holder(_) => true,
+        HolderElement::Damaged(damaged) => damaged.expires_at.is_some() || !damaged.is_document,
+    };
+    let is_there = |id| elements.iter().any(|element| element.shown().1 == Some(id));
+    document.is_in_shared_use()
+        && elements.iter().all(is_dated)
+        && !grants.is_empty()
+        && grants.iter().all(|(id, _)| is_there(id))
+}
+
+impl<T: Types> Grant<T> {
+    /// How long the server counts it, by the numbers in the document.
+    fn lasts(&self) -> i64 {
+        self.ttl.saturating_add(self.max_clock_skew)
+    }
 }

@@ -1,9 +1,9 @@
 //! The request of an acquire.
 
-use super::document::{Document, Entry, Expiry, Grant};
-use super::holders::{Holder, Share};
+use super::document::{Document, Entry, Expiry, Holder};
 use super::protections::Protections;
 use super::types::Types;
+use crate::rules::permits::Permits;
 
 /// The request of one attempt of an acquire call, under any limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -12,8 +12,8 @@ pub struct AcquireRequest<T: Types> {
     pub value: T::Value,
     /// The id of the grant that this attempt may get.
     pub id: T::GrantId,
-    /// The permits that it asks for, and its limit: 1 of 1 for an exclusive lease.
-    pub share: Share,
+    /// The permits that it asks for, and its limit.
+    pub permits: Permits,
     /// For how long the caller relies on the grant, less its margin.
     pub ttl: i64,
     /// The server adds this to the ttl.
@@ -32,10 +32,10 @@ pub struct AcquireRequest<T: Types> {
 /// How a call waits in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct QueueOptions {
-    /// How long its entry counts after a heartbeat.
-    pub life: i64,
+    /// How long its entry counts after a heartbeat, in milliseconds in a command.
+    pub waiter_ttl: i64,
     /// The most live entries that the queue may have.
-    pub queue_max: usize,
+    pub max_waiting: u32,
 }
 
 impl<T: Types> AcquireRequest<T> {
@@ -49,7 +49,7 @@ impl<T: Types> AcquireRequest<T> {
     /// Calls may have the same value, if their user chose it. So a call for a share does not take an exclusive lease
     /// for its own, nor the other way round.
     pub(super) fn has_lease(&self, document: &Document<T>) -> bool {
-        self.share.is_exclusive()
+        self.permits.is_exclusive()
             && document.is_held_by(&self.value)
             && document.expiry != Expiry::Damaged
     }
@@ -62,26 +62,12 @@ impl<T: Types> AcquireRequest<T> {
 
     /// Whether this holder in shared use is the caller.
     pub(super) fn is_holder(&self, holder: &Holder<T>) -> bool {
-        !self.share.is_exclusive() && holder.value == self.value
+        !self.permits.is_exclusive() && holder.grant.value == self.value
     }
 
     /// Until when a grant lasts for the server that counts from this time.
     pub(super) fn lasts_until(&self, from: i64) -> i64 {
         from + self.ttl + self.max_clock_skew
-    }
-
-    /// A grant that nobody has had before.
-    pub(super) fn new_grant(&self, sent: i64, now: i64, writes: i64) -> Grant<T> {
-        Grant {
-            value: self.value.clone(),
-            id: self.id.clone(),
-            sent,
-            acquired_at: now,
-            ttl: self.ttl,
-            max_clock_skew: self.max_clock_skew,
-            writes,
-            details: self.details.clone(),
-        }
     }
 
     /// The caller's entry, as it joins the queue or stays there. `old` is the one that it has.
@@ -91,23 +77,22 @@ impl<T: Types> AcquireRequest<T> {
         now: i64,
         protections: &impl Protections,
     ) -> Entry<T> {
-        let life = self.joins.map_or(self.ttl, |joins| joins.life);
+        let waiter_ttl = self.joins.map_or(self.ttl, |joins| joins.waiter_ttl);
         let new = Entry {
             value: self.value.clone(),
             id: self.id.clone(),
             sent: self.sent,
             heartbeat_at: now,
-            expires_at: now + life,
+            expires_at: now + waiter_ttl,
             ttl: self.ttl,
             max_clock_skew: self.max_clock_skew,
-            share: self.share,
+            permits: self.permits.count().into(),
+            limit: self.permits.limit().into(),
             details: self.details.clone(),
         };
-        let Some(old) = old else {
-            return new;
-        };
+        let Some(old) = old else { return new };
         let Entry { heartbeat_at, expires_at, sent, id, .. } =
-            old.after_heartbeat(self.sent, now, life, protections);
+            old.after_heartbeat(self.sent, now, waiter_ttl, protections);
         // The change stream names a promoted entry by its id, and the process finds the call by that id. So an
         // inherited entry gets this attempt's id.
         let id = if old.value == self.value { id } else { new.id };

@@ -1,10 +1,11 @@
 //! The traps of the rule, each as one sequence of effects. The agreement test has the same effects on a real server.
 
 use super::{
-    AcquireReply, AcquireRequest, AsBuilt, Document, EndScope, Expiry, FastReply, GrantMatch,
-    HolderElement, Holders, Promoted, QueueOptions, Share, Types, acquire, delete, end,
-    fast_acquire, fast_admit, renew_holders,
+    AcquireReply, AcquireRequest, AsBuilt, Document, EndScope, Expiry, GrantMatch, HolderElement,
+    Holders, Promoted, QueueOptions, Types, acquire, delete, end, fast_acquire, fast_admit,
+    renew_holders,
 };
+use crate::rules::permits::Permits;
 
 /// Numbers as identities: a grant is its call and its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,15 +32,15 @@ impl Types for Numbers {
 
 const TTL: i64 = 30;
 
-fn request(value: char, attempt: u8, permits: i64, limit: i64) -> AcquireRequest<Numbers> {
+fn request(value: char, attempt: u8, permits: u32, limit: u32) -> AcquireRequest<Numbers> {
     AcquireRequest {
         value,
         id: (value, attempt),
-        share: Share { permits, limit },
+        permits: Permits::new(permits, limit).expect("valid permits"),
         ttl: TTL,
         max_clock_skew: 0,
         sent: 0,
-        joins: Some(QueueOptions { life: 10, queue_max: 100 }),
+        joins: Some(QueueOptions { waiter_ttl: 10, max_waiting: 100 }),
         predecessor: None,
         details: (),
     }
@@ -60,7 +61,7 @@ impl Lease {
         matches!(reply, AcquireReply::Granted(_))
     }
 
-    fn fast_admit(&mut self, request: &AcquireRequest<Numbers>) -> FastReply {
+    fn fast_admit(&mut self, request: &AcquireRequest<Numbers>) -> AcquireReply<Numbers> {
         let (after, reply) = fast_admit(self.document.take(), request, self.now, &AsBuilt);
         self.document = after;
         reply
@@ -92,7 +93,8 @@ impl Lease {
 
     /// The holders in shared use, and the waiters.
     fn shown(&self) -> (String, String) {
-        let holders = self.document().sharers().into_iter().map(|holder| holder.value).collect();
+        let holders =
+            self.document().sharers().into_iter().map(|holder| holder.grant.value).collect();
         let waiters = self.document().queue.entries().map(|entry| entry.value).collect();
         (holders, waiters)
     }
@@ -106,9 +108,9 @@ fn is(shown: (String, String), holders: &str, waiters: &str) -> bool {
 fn a_late_fast_attempt_is_not_admitted_twice() {
     let mut lease = Lease::default();
     assert!(lease.admit(&request('a', 2, 1, 3)));
-    assert_eq!(lease.fast_admit(&request('a', 1, 1, 3)), FastReply::UseSlowForm);
+    assert_eq!(lease.fast_admit(&request('a', 1, 1, 3)), AcquireReply::UseSlowForm);
     assert!(is(lease.shown(), "a", ""));
-    assert_eq!(lease.fast_admit(&request('b', 1, 1, 3)), FastReply::Granted);
+    assert_eq!(lease.fast_admit(&request('b', 1, 1, 3)), AcquireReply::Granted(('b', 1)));
     assert!(is(lease.shown(), "ab", ""));
 }
 
@@ -119,7 +121,7 @@ fn a_repeated_attempt_finds_its_own_grant() {
     lease.now = 5;
     assert!(lease.admit(&request('a', 2, 2, 3)));
     let [holder] = lease.document().sharers().try_into().expect("one holder");
-    assert_eq!((holder.id, holder.expires_at, holder.writes), (('a', 1), 35, 2));
+    assert_eq!((holder.grant.id, holder.expires_at, holder.grant.writes), (('a', 1), 35, 2));
 }
 
 #[test]
@@ -182,7 +184,7 @@ fn a_holder_with_a_damaged_time_is_prolonged_for_the_time_of_the_renewal() {
     let [HolderElement::Holder(holder)] = document.holders.elements_mut() else {
         panic!("one holder");
     };
-    holder.ttl = i64::MAX;
+    holder.grant.ttl = i64::MAX;
     lease.now = 5;
     assert!(lease.renew(&[('a', 1)]));
     assert_eq!(lease.document().expiry, Expiry::At(35));
@@ -272,7 +274,7 @@ fn a_writer_is_passed_by_no_later_reader() {
     let mut lease = Lease::default();
     assert!(lease.admit(&request('a', 1, 1, 1_000)));
     assert!(!lease.acquire('w', 1));
-    assert_eq!(lease.fast_admit(&request('b', 1, 1, 1_000)), FastReply::UseSlowForm);
+    assert_eq!(lease.fast_admit(&request('b', 1, 1, 1_000)), AcquireReply::UseSlowForm);
     assert!(!lease.admit(&request('b', 1, 1, 1_000)));
     assert!(is(lease.shown(), "a", "wb"));
     assert!(lease.release('a'));
@@ -289,7 +291,7 @@ fn stale_holders_are_never_revived() {
     let (after, reply) =
         fast_acquire(lease.document.take(), &request('w', 1, 1, 1), lease.now, &AsBuilt);
     lease.document = after;
-    assert_eq!(reply, FastReply::Granted, "all holders have expired");
+    assert_eq!(reply, AcquireReply::Granted(('w', 1)), "all holders have expired");
     assert!(!lease.renew(&[('a', 1)]));
     assert!(!lease.release('a'));
     assert_eq!(lease.document().value, Some('w'));

@@ -9,18 +9,16 @@ pub trait Types: Copy + Debug + Ord + Hash {
     type Value: Clone + Debug + Ord + Hash;
     /// The id of an acquire call.
     type CallId: Clone + Debug + Ord + Hash;
-    /// The id of a grant. Each attempt of a call has its own, so a late attempt's grant can be distinguished from an
-    /// earlier one with the same value.
+    /// The id of a grant. Each attempt of a call has its own, so that their grants can be distinguished.
     type GrantId: Clone + Debug + Ord + Hash;
     /// The label of a holder and its metadata, which people read.
-    type Details: Clone + Debug + Ord + Hash;
+    type Details: Clone + Debug + Eq + Hash;
 
     /// Whether a grant belongs to a call.
     fn is_of_call(grant: &Self::GrantId, call: &Self::CallId) -> bool;
 
-    /// The value of a document without a holder. No call has it.
-    ///
-    /// The library makes a new one each time, because other programs may have a unique index on `value`.
+    /// The value of a document without a holder. No call has it. On a server it is new each time, because other
+    /// programs may have a unique index on `value`.
     fn nobody() -> Self::Value;
 
     /// The value of a document in shared use. No call has it, and it is always the same.

@@ -1,14 +1,12 @@
 //! Which leases a delete of many has released, by the count and a read after it.
 
-use mongo_lease_core::rules::outcome::Then;
+use mongo_lease_core::commands::{Ended, Form, GrantMatch, LeaseSnapshot, ReleaseTarget, snapshot};
+use mongo_lease_core::rules::Advice;
 use mongodb::bson::{DateTime, doc};
 
 use super::{EndItem, EndReply, which_ended};
 use crate::failure::Failure;
-use crate::runner::Earlier;
-use mongo_lease_core::commands::release::{Form, GrantMatch, ReleaseTarget};
-use mongo_lease_core::commands::reply::Ended;
-use mongo_lease_core::commands::snapshot::{self, LeaseSnapshot};
+use crate::runner::PriorEffect;
 
 fn target(name: &str) -> ReleaseTarget {
     let grant = GrantMatch::Grant("own.1".into());
@@ -39,7 +37,7 @@ fn told(targets: &[ReleaseTarget], count: i64, found: &[LeaseSnapshot]) -> Vec<O
         Ok(ended) => Some(ended == EndReply::Ended),
         Err(failure) => {
             // It is sent again, and the next answer is not taken as the full outcome.
-            assert!(failure.outcome.maybe_applied && failure.outcome.then == Then::Retry);
+            assert!(failure.outcome.maybe_applied && failure.outcome.advice == Advice::Retry);
             None
         }
     };
@@ -86,7 +84,7 @@ fn of_two_for_one_lease_neither_is_told_that_it_was_the_one() {
 /// gone before.
 #[test]
 fn behind_a_cut_off_command_what_has_gone_is_told_apart() {
-    for earlier in [Earlier::CutOff, Earlier::Unanswered] {
+    for earlier in [PriorEffect::CutOff, PriorEffect::Unanswered] {
         let item = |name| EndItem { earlier, ..EndItem::new(target(name)) };
         let items = ["a", "b", "c"].map(item);
         let found = [stands("b", "own", "own.1")];

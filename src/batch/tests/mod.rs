@@ -6,10 +6,7 @@ mod split;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::{BATCH_MAX, BOUND_MIN, UNDER_WAY_MAX};
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
-use mongo_lease_core::rules::slots::Lane;
-use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::{BATCH_MAX, BOUND_MIN, Instant, Lane, MAYBE_APPLIED, UNDER_WAY_MAX};
 use mongodb::Client;
 use mongodb::options::{ClientOptions, ServerAddress};
 use tokio::sync::{mpsc, oneshot};
@@ -17,9 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::op::BatchOp;
 use super::{Batcher, PATIENCE};
 use crate::clock::Clock;
-use crate::failure::{Cause, Failure};
+use crate::failure::{Cause, Failure, NOT_SENT};
 use crate::hints::Hints;
-use crate::runner::{AttemptLimits, AttemptResult, Backend, NOT_SENT, Pace, Pending, Runner, Slot};
+use crate::runner::{AttemptLimits, AttemptResult, Backend, Pace, Pending, Runner, Slot};
 
 /// Longer than anything here takes, however busy the machine is.
 const LONG: Duration = Duration::from_secs(30);
@@ -52,7 +49,7 @@ fn unanswered() -> Failure {
 struct SentBatch {
     items: Vec<u32>,
     deadline: Instant,
-    is_held_up: bool,
+    is_blocked: bool,
     come_back: oneshot::Sender<Result<(), Failure>>,
 }
 
@@ -77,8 +74,8 @@ impl BatchOp for Fake {
     ) -> AttemptResult<Vec<AttemptResult<u32>>> {
         assert!(!items.contains(&PANIC), "as the test wants it");
         let (come_back, comes_back) = oneshot::channel();
-        let (deadline, is_held_up) = (limits.time.deadline, limits.is_held_up);
-        let batch = SentBatch { items: items.to_vec(), deadline, is_held_up, come_back };
+        let (deadline, is_blocked) = (limits.time.deadline, limits.is_blocked);
+        let batch = SentBatch { items: items.to_vec(), deadline, is_blocked, come_back };
         self.0.send(batch).expect("the test goes on");
         match comes_back.await.expect("the test lets it come back") {
             Ok(()) => Ok(items.iter().copied().map(answer_to).collect()),
@@ -126,8 +123,8 @@ impl Harness {
             Runner::new(Backend::Server(client.unwrap().database("none")), "locks", SLOTS).unwrap();
         let (sender, batches) = mpsc::unbounded_channel();
         let (tell, told) = mpsc::unbounded_channel();
-        let held_up = Hints::new(false, &Clock::default()).blocked;
-        let batcher = Batcher::new(runner.clone(), Fake(sender), Pace::default(), held_up);
+        let blocked = Hints::new(false, &Clock::default()).blocked;
+        let batcher = Batcher::new(runner.clone(), Fake(sender), Pace::default(), blocked);
         Harness { batcher, runner, batches, told, tell, fillers: Vec::new(), callers: Vec::new() }
     }
 

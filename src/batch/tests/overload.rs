@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::{BOUND_MIN, UNDER_WAY_MAX};
-use mongo_lease_core::rules::slots::{Lane, Slots};
+use mongo_lease_core::rules::{BOUND_MIN, Lane, Slots, UNDER_WAY_MAX};
 
 use super::{Harness, LONG, SLOTS, answered};
 use crate::clock::Clock;

@@ -1,8 +1,7 @@
 //! Batches that are cut off, repeated or not answered.
 
 use futures_util::FutureExt;
-use mongo_lease_core::rules::batching::BOUND_MIN;
-use mongo_lease_core::rules::outcome::MAYBE_APPLIED;
+use mongo_lease_core::rules::{BOUND_MIN, MAYBE_APPLIED};
 use mongodb::error::{CommandError, ErrorKind};
 
 use super::{Harness, LONG, SentBatch, answer_to, answered, unanswered};
@@ -10,7 +9,7 @@ use crate::clock::Clock;
 use crate::failure::driver_failure;
 use crate::failure::{Cause, Failure};
 
-fn held_up() -> Failure {
+fn blocked() -> Failure {
     server_failure(50)
 }
 
@@ -44,13 +43,13 @@ async fn a_batch_that_is_cut_off_is_sent_again_in_eighths() {
     harness.one_comes_back();
     let whole = harness.batch().await;
     assert_eq!(whole.items, items);
-    whole.come_back.send(Err(held_up())).unwrap();
+    whole.come_back.send(Err(blocked())).unwrap();
     // Calls whose outcome is known are not sent again, and calls for one document stay together.
     let pieces = harness.pieces(7).await;
     let sent: Vec<_> = pieces.iter().flat_map(|piece| piece.items.clone()).collect();
     let unknown: Vec<_> = items.iter().copied().filter(|item| item % 7 != 0).collect();
     assert_eq!(sent, unknown);
-    assert!(pieces.iter().all(|piece| piece.items.len() <= 6 && !piece.is_held_up));
+    assert!(pieces.iter().all(|piece| piece.items.len() <= 6 && !piece.is_blocked));
     // All pieces but one succeed; that one is split until its document is found.
     let mut left = Vec::new();
     for piece in pieces {
@@ -59,9 +58,9 @@ async fn a_batch_that_is_cut_off_is_sent_again_in_eighths() {
             false => piece.come_back.send(Ok(())).unwrap(),
         }
     }
-    left.pop().unwrap().come_back.send(Err(held_up())).unwrap();
+    left.pop().unwrap().come_back.send(Err(blocked())).unwrap();
     for piece in harness.pieces(3).await {
-        let answer = if piece.items.contains(&60) { Err(held_up()) } else { Ok(()) };
+        let answer = if piece.items.contains(&60) { Err(blocked()) } else { Ok(()) };
         piece.come_back.send(answer).unwrap();
     }
     for (item, call) in std::iter::zip(items, calls) {
@@ -76,28 +75,28 @@ async fn a_batch_that_is_cut_off_is_sent_again_in_eighths() {
 }
 
 #[tokio::test]
-async fn a_document_that_was_found_held_up_goes_alone() {
+async fn a_document_that_was_found_blocked_goes_alone() {
     let mut harness = Harness::full().await;
     let call = harness.start(60);
     harness.one_comes_back();
     let batch = harness.batch().await;
     // For as long as such a command may take.
     Clock::default().sleep(BOUND_MIN).await;
-    batch.come_back.send(Err(held_up())).unwrap();
+    batch.come_back.send(Err(blocked())).unwrap();
     assert_eq!(answered(call).await, None);
     for (item, is_alone) in [(61, true), (62, false)] {
-        let mut held_up = Harness::start(&harness, item);
+        let mut blocked = Harness::start(&harness, item);
         let batch = match is_alone {
             true => harness.batch_at_once().await,
             false => {
-                assert!((&mut held_up).now_or_never().is_none());
+                assert!((&mut blocked).now_or_never().is_none());
                 harness.one_comes_back();
                 harness.batch().await
             }
         };
-        assert_eq!((batch.items, batch.is_held_up), (vec![item], is_alone));
+        assert_eq!((batch.items, batch.is_blocked), (vec![item], is_alone));
         batch.come_back.send(Ok(())).unwrap();
-        assert_eq!(answered(held_up).await, answer_to(item).ok());
+        assert_eq!(answered(blocked).await, answer_to(item).ok());
     }
     harness.assert_is_idle().await;
 }

@@ -7,7 +7,7 @@ use mongodb::options::UpdateModifications;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::{FencedWrite, merge};
+use super::{FencedWrite, fence};
 use crate::error::Error;
 use crate::token::Token;
 
@@ -179,7 +179,7 @@ fn an_upsert_needs_equality_on_the_id() {
         doc! { "$and": [{ "a": 2 }, { "$and": [{ "_id": "x" }] }] },
     ];
     for filter in enough {
-        assert!(merge::check_upsert("f", &filter).is_ok(), "{filter}");
+        assert!(fence::check_upsert("f", &filter).is_ok(), "{filter}");
     }
     let lacking = [
         doc! {},
@@ -195,7 +195,7 @@ fn an_upsert_needs_equality_on_the_id() {
         doc! { "_id": 1, "$or": [{ "f.g": 1 }] },
     ];
     for filter in lacking {
-        assert!(merge::check_upsert("f", &filter).is_err(), "{filter}");
+        assert!(fence::check_upsert("f", &filter).is_err(), "{filter}");
     }
 }
 

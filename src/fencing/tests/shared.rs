@@ -6,7 +6,6 @@ use mongodb::options::UpdateModifications;
 use super::{TOKEN, document, refused, stages, stamp};
 use crate::error::Result;
 use crate::fencing::FencedWrite;
-use crate::fencing::kind::FenceKind;
 
 fn exclusive(field: &str, update: impl Into<UpdateModifications>) -> Result<FencedWrite> {
     TOKEN.fenced_exclusive_write(field, doc! { "_id": 1 }, update)
@@ -94,14 +93,9 @@ fn a_shared_write_may_not_remove_the_other_token() {
         doc! { "$project": { "a": 1 } },
     ] {
         refused("update", shared("f", vec![stage.clone()]), &stage.to_string());
-        // The other one stores all that there is to keep.
-        assert!(exclusive("f", vec![stage]).is_ok());
+        // The others store all that there is to keep.
+        assert!(exclusive("f", vec![stage.clone()]).is_ok());
+        assert!(TOKEN.fenced_write("f", doc! { "_id": 1 }, vec![stage]).is_ok());
     }
     assert!(shared("f", vec![doc! { "$unset": ["a", "b"] }]).is_ok());
-}
-
-#[test]
-fn only_a_shared_write_leaves_a_token_as_it_is() {
-    let kinds = [FenceKind::One, FenceKind::OfExclusive, FenceKind::OfShare];
-    assert_eq!(kinds.map(FenceKind::stores_all), [true, true, false]);
 }

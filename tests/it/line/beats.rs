@@ -103,7 +103,7 @@ async fn heartbeats_of_entries_that_joined_apart_come_together() {
     }
 }
 
-/// A transaction holds up one lease's document: heartbeats for that queue wait, and all others go on.
+/// A transaction blocks one lease's document: heartbeats for that queue wait, and all others go on.
 #[tokio::test]
 async fn a_document_in_a_transaction_does_not_delay_other_heartbeats() {
     let server = Server::shared();

@@ -72,7 +72,7 @@ async fn without_remove_a_release_says_so_and_the_lease_runs_out() {
     // It is not renewed any more: the next caller gets it at the end of its ttl.
     let next = soon("the ttl ends", root.acquire("a").into_future()).await.expect("a lease");
 
-    // A hand-off removes nothing, and works: waiters are not held up.
+    // A hand-off removes nothing, and works: waiters are not blocked.
     let mut events = Listener::of(&leases);
     let waiting = tokio::spawn(leases.acquire("a").wait_forever().into_future());
     events.watching().await;

@@ -126,8 +126,8 @@ async fn a_transaction_on_one_lease_does_not_delay_other_waiters() {
     }
     // The hand-off waits for the end of the transaction.
     let releasing = tokio::spawn(guarded.release());
-    let held_up = LIFE * 3 / 4;
-    until("some more time", async || (opened.elapsed() > held_up).then_some(())).await;
+    let blocked = LIFE * 3 / 4;
+    until("some more time", async || (opened.elapsed() > blocked).then_some(())).await;
     assert!(!next.is_finished() && !releasing.is_finished());
     let ends = entry_ends(&database, "guarded").await;
     assert!(ends > DateTime::now(), "the entry has died under the transaction");

@@ -27,7 +27,7 @@ async fn each_look_behind_a_batch_asks_for_the_time_of_the_batch() {
     let proxy = Proxy::start(server.mongod().address());
     let spy = Spy::default();
     let client = proxy.client_with(|options| spy.listen(options)).await;
-    // Long enough for one batch on any machine: a second attempt would be held up with the first calls.
+    // Long enough for one batch on any machine: a second attempt would be blocked with the first calls.
     let leases = LeaseManager::builder(&database.through(&client)).ttl(Duration::from_secs(60));
     let leases = leases.attempt_deadline(Duration::from_secs(15)).build().await.unwrap();
     let alone = proxy.hold_requests_to("findAndModify");

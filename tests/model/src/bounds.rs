@@ -54,14 +54,14 @@ pub struct Bounds {
     /// How often an answer may be lost. `None`: any number of times.
     pub losses: Option<u8>,
     /// The most entries of the queue.
-    pub queue_max: usize,
+    pub max_waiting: u32,
     /// How long a waiter waits at most before it sends another attempt, in ticks.
     pub poll_floor: i64,
     /// Which command a call's first attempt is.
     pub first: First,
     /// Whether a release makes a tombstone. Otherwise it deletes.
     pub tombstones: bool,
-    /// How many batches may be cut off. A document that somebody's transaction holds up blocks all later statements of
+    /// How many batches may be cut off. A document that somebody's transaction blocks blocks all later statements of
     /// the batch until the command's time limit.
     pub cuts: u8,
     /// When a lease that is gone after its release was cut off counts as released: the moment at which it had to be

@@ -138,7 +138,7 @@ impl Acting<'_> {
             }
             Says::Refused { attempt, ahead, remaining, now } => {
                 let sent = self.clock(reply.sent);
-                let joined = ahead.map_or(Effect::Nothing, |_| Effect::Joined { sent });
+                let joined = ahead.map_or(Effect::Nothing, |_| Effect::Joined(sent));
                 self.answered(joined);
                 self.hear_refused(attempt, reply.sent, (ahead, remaining), now);
             }
@@ -154,8 +154,7 @@ impl Acting<'_> {
                     self.revoke_loss(sent);
                 }
                 if self.held().is_some_and(|held| held.id == id) {
-                    let event =
-                        if matched { HoldEvent::Renewed { sent } } else { HoldEvent::NotOurs };
+                    let event = if matched { HoldEvent::Renewed(sent) } else { HoldEvent::NotOurs };
                     let _ = self.tell(event);
                 }
             }
@@ -198,7 +197,7 @@ impl Acting<'_> {
     pub(crate) fn won(&self, sent: i64, id: GrantId, is_overtaken: bool, handed: Handed) -> Won {
         let counts_from = self.counts_from(sent);
         let holder = Holder::granted(&self.bounds.timing(), Bounds::terms(), counts_from);
-        let taken = Accepted::Answer { sent: counts_from };
+        let taken = Accepted::Answer(counts_from);
         Won { holder, taken, sent, id, is_overtaken, handed }
     }
 
@@ -215,7 +214,7 @@ impl Acting<'_> {
         {
             return false;
         }
-        let was_promoted = matches!(taken, Accepted::Promotion { .. });
+        let was_promoted = matches!(taken, Accepted::Promotion(_));
         client.stage = Stage::Holding(Held { holder, id, is_overtaken, sent, was_promoted });
         client.taken = Some(id);
         client.is_remembered = is_remembered;
@@ -278,7 +277,8 @@ impl Acting<'_> {
 
     /// Every grant that the call may have, except the one that its caller got.
     fn rest_of_call(&self) -> GrantMatch {
-        GrantMatch::Call(call_of(self.client), self.world.clients[self.client].taken)
+        let except = self.world.clients[self.client].taken;
+        GrantMatch::Call { call_id: call_of(self.client), except }
     }
 
     /// The command of the background releaser. Nobody waits for its reply.

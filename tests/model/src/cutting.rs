@@ -1,5 +1,5 @@
-//! Batches that are cut off: somebody's transaction holds up a document, and the command ends with code 50 when its
-//! time is over. The statements in front were carried out; the held-up one and those behind it were not.
+//! Batches that are cut off: somebody's transaction blocks a document, and the command ends with code 50 when its
+//! time is over. The statements in front were carried out; the blocked one and those behind it were not.
 //!
 //! First attempts are sent again in pieces, which are batches themselves. Each piece has an identity of its own, or it
 //! might grant once more a lease that its caller has had and released. After a batch of releases a query reads which

@@ -1,6 +1,7 @@
 //! The primary's steps with the commands that have arrived, and its failures.
 
-use mongo_lease_core::spec::{self, AcquireReply, Element, Expiry, QueueOptions, Share};
+use mongo_lease_core::rules::permits::Permits;
+use mongo_lease_core::spec::{self, AcquireReply, Element, Expiry, QueueOptions};
 
 use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
@@ -103,6 +104,7 @@ impl Primary<'_> {
                 let granted_at = self.world.server.last_grant.map_or(0, |grant| grant.position);
                 Says::Granted { attempt, id, token, granted_at, is_overtaken: false }
             }
+            AcquireReply::UseSlowForm => unreachable!("it is the slow form"),
         }))
     }
 
@@ -118,11 +120,12 @@ impl Primary<'_> {
         AcquireRequest {
             value: value_of(self.bounds, client),
             id: GrantId { call: call_of(client), attempt },
-            share: Share::EXCLUSIVE,
+            permits: Permits::EXCLUSIVE,
             ttl: TTL,
             max_clock_skew: MAX_CLOCK_SKEW,
             sent: command.sent,
-            joins: waits.map(|_| QueueOptions { life: LIFE, queue_max: self.bounds.queue_max }),
+            joins: waits
+                .map(|_| QueueOptions { waiter_ttl: LIFE, max_waiting: self.bounds.max_waiting }),
             predecessor: predecessor.map(|it| value_of(self.bounds, it)),
             details: (),
         }

@@ -70,7 +70,7 @@ impl Claim {
             Claim::NobodyBarges => "nobody goes before who waits",
             Claim::FirstIsPromoted => "a lease is granted to the first waiter who lives",
             Claim::OrderIsKept => "the order of the line is kept",
-            Claim::SignsCount => "a heartbeat shortens no life",
+            Claim::SignsCount => "a heartbeat shortens no waiter_ttl",
             Claim::NobodySleeps => "who waits asks again before long",
             Claim::WaitsEnd => "who lives does not wait for who has died",
             Claim::ReleasedWasHeld => "what is called released was held when the release was sent",
@@ -221,7 +221,7 @@ fn nobody_sleeps(bounds: &Bounds, world: &World) -> bool {
         };
         match line.waiter.clone().on(&bounds.timing(), now, WaitEvent::Timer) {
             WaitAction::WakeAt(at) => at <= now.after(Bounds::ticks(longest)),
-            WaitAction::Acquire | WaitAction::TakePromotion { .. } | WaitAction::GiveUp => true,
+            WaitAction::Acquire | WaitAction::TakePromotion(_) | WaitAction::GiveUp => true,
         }
     };
     world.clients.iter().enumerate().all(is_awake)
@@ -239,7 +239,7 @@ pub(crate) fn claims(bounds: &Bounds) -> Vec<Claim> {
     if matches!(bounds.clocks, Clocks::Bounded { .. }) {
         claims.extend([Claim::OneBelieves, Claim::DocumentNamesBeliever, Claim::KeepsWhatIsHeld]);
     }
-    if bounds.has_line() && bounds.queue_max > 1 {
+    if bounds.has_line() && bounds.max_waiting > 1 {
         claims.extend([Claim::OrderIsKept, Claim::NobodySleeps]);
         if matches!(bounds.clocks, Clocks::Bounded { .. }) {
             claims.extend([Claim::NobodyBarges, Claim::FirstIsPromoted, Claim::SignsCount]);

@@ -102,7 +102,7 @@ fn is_tombstone(world: &World) -> bool {
 fn of_attempts(grants_run_out: bool) -> Vec<(&'static str, Condition)> {
     let mut seen: Vec<(&'static str, Condition)> = vec![("something is given back", |_, world| {
         let gives_back =
-            |does: &Does| matches!(does, Does::End { which: GrantMatch::Call(..), .. });
+            |does: &Does| matches!(does, Does::End { which: GrantMatch::Call { .. }, .. });
         world.commands.iter().any(|command| gives_back(&command.does))
     })];
     if grants_run_out {
@@ -118,7 +118,7 @@ fn of_attempts(grants_run_out: bool) -> Vec<(&'static str, Condition)> {
 
 fn of_lines(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
     let mut seen: Vec<(&'static str, Condition)> = Vec::new();
-    if bounds.queue_max == 1 {
+    if bounds.max_waiting == 1 {
         seen.push(("the queue is full", |_, world| {
             let is_full = |says| matches!(says, Says::Refused { ahead: None, .. });
             world.replies.iter().any(|reply| is_full(reply.says))

@@ -42,6 +42,7 @@ pub(crate) type GrantMatch = spec::GrantMatch<Small>;
 pub(crate) type Key = spec::GrantKey<Small>;
 pub(crate) type Promoted = spec::Promoted<Small>;
 pub(crate) type Queue = spec::Queue<Small>;
+pub(crate) type AcquireReply = spec::AcquireReply<Small>;
 pub(crate) type AcquireRequest = spec::AcquireRequest<Small>;
 
 /// The id of the grant, where the grant belongs to the holder.

@@ -155,7 +155,7 @@ impl Explored {
         match line.waiter.clone().on(&self.bounds.timing(), now, WaitEvent::Timer) {
             WaitAction::GiveUp => true,
             WaitAction::Acquire => may_ask,
-            WaitAction::WakeAt(_) | WaitAction::TakePromotion { .. } => false,
+            WaitAction::WakeAt(_) | WaitAction::TakePromotion(_) => false,
         }
     }
 

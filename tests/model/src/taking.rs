@@ -1,13 +1,13 @@
 //! Fast-path acquires, alone and in batches: the primary's part, and the callers' next step where the answer is
 //! unclear.
 
-use mongo_lease_core::spec::{self, FastReply};
+use mongo_lease_core::spec;
 
 use crate::bounds::{First, Variant};
 use crate::client::Acting;
 use crate::cutting::attempt_of;
 use crate::primary::Primary;
-use crate::server::{AcquireRequest, GrantId, holders_grant};
+use crate::server::{AcquireReply, AcquireRequest, GrantId, holders_grant};
 use crate::state::{Command, Does, Position, Says, Stage};
 
 impl Primary<'_> {
@@ -18,12 +18,13 @@ impl Primary<'_> {
         let (after, taken) =
             spec::fast_acquire(before.clone(), &ask, now, &self.bounds.protections());
         self.write(after)?;
-        if taken == FastReply::Granted {
+        let is_granted = taken == AcquireReply::Granted(ask.id);
+        if is_granted {
             self.see_turn(before.as_ref(), &ask);
             self.granted(Some(command.client), false);
         }
         let position = self.world.server.position;
-        let granted_at = (taken == FastReply::Granted).then_some(position);
+        let granted_at = is_granted.then_some(position);
         if self.bounds.first == First::Together {
             let does = Does::Rest { attempt, granted_at };
             self.world.commands.push(Command { does, ..command });
@@ -42,9 +43,11 @@ impl Primary<'_> {
         self.world.server.position += 1;
         let token = self.world.server.position;
         if self.bounds.variant == Variant::TakenWithoutLook {
-            let taken =
-                if granted_at.is_some() { FastReply::Granted } else { FastReply::UseSlowForm };
             let id = self.ask_of(command, attempt, None).id;
+            let taken = match granted_at {
+                Some(_) => AcquireReply::Granted(id),
+                None => AcquireReply::UseSlowForm,
+            };
             return Some(Some(self.says(command, id, taken, token, granted_at)));
         }
         let does = Does::LookAtTaken { attempt, token };
@@ -88,7 +91,7 @@ impl Primary<'_> {
         &self,
         command: Command,
         id: GrantId,
-        taken: FastReply,
+        taken: AcquireReply,
         token: Position,
         granted_at: Option<Position>,
     ) -> Says {
@@ -96,15 +99,15 @@ impl Primary<'_> {
         // Only a waiting call distinguishes the answers to its attempts.
         let number = if waits { attempt_of(id.attempt) } else { 0 };
         match (taken, granted_at) {
-            (FastReply::Granted, Some(granted_at)) => {
+            (AcquireReply::Granted(_), Some(granted_at)) => {
                 let last = self.world.server.last_grant;
                 let is_overtaken = last.is_some_and(|last| last.client != Some(command.client));
                 Says::Granted { attempt: number, id, token, granted_at, is_overtaken }
             }
-            (FastReply::Refused { .. }, _) => {
+            (AcquireReply::Refused { .. }, _) => {
                 Says::Refused { attempt: number, ahead: None, remaining: None, now: 0 }
             }
-            (FastReply::Granted | FastReply::UseSlowForm, _) => {
+            (AcquireReply::Granted(_) | AcquireReply::UseSlowForm, _) => {
                 Says::AskAgain { attempt: number, maybe_granted: false }
             }
         }

@@ -52,7 +52,7 @@ impl Acting<'_> {
                 WaitAction::WakeAt(_) => return,
                 WaitAction::Acquire => return self.ask_as_waiter(),
                 WaitAction::GiveUp => return self.give_up(),
-                WaitAction::TakePromotion { term } => {
+                WaitAction::TakePromotion(term) => {
                     if let Some(told) = told.take()
                         && self.take_promotion(told, term)
                     {
@@ -182,7 +182,7 @@ impl Acting<'_> {
         let timing = self.bounds.timing();
         let heirloom = self.line().and_then(|line| line.heirloom);
         let holder = Holder::promoted(&timing, Bounds::terms(), self.now(), from, term);
-        let taken = Accepted::Promotion { sent: from };
+        let taken = Accepted::Promotion(from);
         let handed = Handed { granted_at, token, client: self.client };
         let id = match self.bounds.variant == Variant::PromotionWithoutGrantId {
             true => GrantId { attempt: self.world.clients[self.client].started, ..id },

@@ -37,7 +37,7 @@ pub(crate) fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
         replaces: false,
         is_prompt: false,
         losses: None,
-        queue_max: 3,
+        max_waiting: 3,
         poll_floor: 4,
         first: First::Whole,
         tombstones: false,

@@ -106,7 +106,7 @@ pub(crate) fn prompt() -> Bounds {
 /// The queue has no room for the second waiter.
 pub(crate) fn full_queue() -> Bounds {
     let clients = vec![HOLDER, waiter(1, 0, FOREVER), waiter(1, 0, FOREVER)];
-    Bounds { queue_max: 1, ..within(3, 0, Begins::Held, clients) }
+    Bounds { max_waiting: 1, ..within(3, 0, Begins::Held, clients) }
 }
 
 /// One client waits, and another makes an attempt without waiting.

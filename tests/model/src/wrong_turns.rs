@@ -240,7 +240,7 @@ fn mistakes_in_line() -> Vec<WrongTurn> {
     };
     vec![
         turn(
-            "a heartbeat that shortens a life",
+            "a heartbeat that shortens a waiter_ttl",
             with(Variant::PlainLife, lines::one_waits()),
             SignsCount,
         ),

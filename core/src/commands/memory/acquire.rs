@@ -2,11 +2,6 @@
 
 use std::collections::HashSet;
 
-use crate::rules::guesses::FastForm;
-use crate::rules::ids::GrantId;
-use crate::rules::permits::Permits;
-use crate::rules::time::{Instant, from_millis, millis_up};
-use crate::spec::{self, AsBuilt, FastReply, QueueOptions, Share};
 use chrono::DateTime;
 
 use super::{InMemory, snapshot};
@@ -16,142 +11,103 @@ use crate::commands::acquire::{
 use crate::commands::echo;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired};
 use crate::commands::fast_admit::FastAdmit;
-use crate::info::LeaseInfo;
-use crate::memory::{Collection, Details, MemoryCommand, Texts};
+use crate::memory::{Collection, MemoryCommand};
+use crate::rules::guesses::FastForm;
+use crate::rules::ids::GrantId;
+use crate::rules::permits::Permits;
+use crate::rules::time::{Instant, millis_up};
+use crate::spec::{self, AsBuilt};
+use crate::texts::{Details, Texts};
 
-fn request(
-    request: &AcquireRequest,
-    id: GrantId,
-    predecessor: Option<String>,
-    sent: Instant,
-) -> spec::AcquireRequest<Texts> {
-    let joins = request.joins.map(|joins| QueueOptions {
-        life: millis_up(joins.life),
-        queue_max: usize::try_from(joins.queue_max).unwrap_or(usize::MAX),
-    });
+/// An attempt of this call.
+fn request_of(call: &AcquireRequest, id: GrantId, sent: Instant) -> spec::AcquireRequest<Texts> {
     spec::AcquireRequest {
-        value: request.value.clone(),
+        value: call.value.clone(),
         id,
-        share: Share {
-            permits: request.permits.count().into(),
-            limit: request.permits.limit().into(),
-        },
-        ttl: millis_up(request.timing.ttl),
-        max_clock_skew: millis_up(request.timing.max_clock_skew),
+        permits: call.permits,
+        ttl: millis_up(call.timing.ttl),
+        max_clock_skew: millis_up(call.timing.max_clock_skew),
         sent: echo(sent),
-        joins,
-        predecessor,
-        details: Details { owner: request.owner.to_string(), metadata: request.metadata.clone() },
+        joins: call.joins,
+        predecessor: None,
+        details: Details { owner: call.owner.to_string(), metadata: call.metadata.clone() },
     }
 }
 
-/// The lease as a reply to this call shows it.
-fn info(leases: &Collection<'_>, request: &AcquireRequest) -> LeaseInfo {
-    let name = &request.name;
-    if request.permits.is_exclusive() {
-        return snapshot::read_or_empty(leases, name).info;
+/// The reply to an attempt of this call.
+fn reply(
+    leases: &Collection<'_>,
+    call: &AcquireRequest,
+    answer: spec::AcquireReply<Texts>,
+    sent: Instant,
+) -> AcquireReply {
+    let (info, at) = (snapshot::of_reply(leases, call), Some(leases.operation_time()));
+    match answer {
+        spec::AcquireReply::Granted(grant_id) => {
+            let share = own_share(leases, &call.name, &grant_id);
+            AcquireReply::Granted(Granted { sent, grant_id, token: at, info, share })
+        }
+        spec::AcquireReply::Refused { ahead, .. } => {
+            let ahead = ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX));
+            let server_ms = Some(leases.now_ms());
+            AcquireReply::Refused(Refused { sent, info, ahead, at, server_ms })
+        }
+        spec::AcquireReply::UseSlowForm => AcquireReply::UseSlowForm { maybe_granted: false },
     }
-    let info = snapshot::read_with_counts(leases, name).info;
-    let sharers = leases.get(name).map(spec::Document::sharers).unwrap_or_default();
-    let first = sharers.iter().map(|holder| holder.expires_at).min();
-    let left = first.map(|at| from_millis((at - leases.now_ms()).max(0)));
-    LeaseInfo { remaining: left.or(info.remaining), ..info }
 }
 
 /// The part of the holder with this grant, in shared use.
 fn own_share(leases: &Collection<'_>, name: &str, id: &GrantId) -> Option<GrantedShare> {
-    let own = leases.get(name)?.sharers().into_iter().find(|holder| holder.id == *id)?;
+    let own = leases.get(name)?.sharers().into_iter().find(|holder| holder.grant.id == *id)?;
     let number = |number| u32::try_from(number).ok();
-    let (count, limit) = number(own.share.permits).zip(number(own.share.limit))?;
     Some(GrantedShare {
-        permits: Permits::new(count, limit).ok()?,
+        permits: Permits::new(number(own.permits)?, number(own.limit)?).ok()?,
         expires_at: DateTime::from_timestamp_millis(own.expires_at),
     })
 }
 
-fn granted(
-    leases: &Collection<'_>,
-    request: &AcquireRequest,
-    grant_id: GrantId,
-    sent: Instant,
-) -> AcquireReply {
-    let (info, token) = (info(leases, request), Some(leases.operation_time()));
-    let share = own_share(leases, &request.name, &grant_id);
-    AcquireReply::Granted(Granted { sent, grant_id, token, info, share })
-}
-
-fn refused(
-    leases: &Collection<'_>,
-    request: &AcquireRequest,
-    ahead: Option<usize>,
-    sent: Instant,
-) -> AcquireReply {
-    AcquireReply::Refused(Refused {
-        sent,
-        info: info(leases, request),
-        ahead: ahead.map(|ahead| u32::try_from(ahead).unwrap_or(u32::MAX)),
-        at: Some(leases.operation_time()),
-        server_ms: Some(leases.now_ms()),
-    })
-}
-
 impl InMemory<AcquireReply> for SlowAcquire {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Acquire)
-    }
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Acquire);
 
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> AcquireReply {
-        let id = self.request.call_id.grant(self.attempt);
-        let request = request(&self.request, id, self.predecessor.clone(), sent);
-        let name = &self.request.name;
-        match leases.apply(name, |found, now| spec::acquire(found, &request, now, &AsBuilt)) {
-            spec::AcquireReply::Granted(id) => granted(leases, &self.request, id, sent),
-            spec::AcquireReply::Refused { ahead, .. } => {
-                refused(leases, &self.request, ahead, sent)
-            }
-        }
+        let mut request =
+            request_of(&self.request, self.request.call_id.grant(self.attempt_no), sent);
+        request.predecessor.clone_from(&self.predecessor);
+        let answer = leases
+            .apply(&self.request.name, |found, now| spec::acquire(found, &request, now, &AsBuilt));
+        reply(leases, &self.request, answer, sent)
     }
 }
 
 impl InMemory<AcquireReply> for FastAdmit {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Acquire)
-    }
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Acquire);
 
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> AcquireReply {
-        let id = self.request.call_id.grant(self.attempt);
-        let request = request(&self.request, id.clone(), None, sent);
-        let name = &self.request.name;
-        match leases.apply(name, |found, now| spec::fast_admit(found, &request, now, &AsBuilt)) {
-            FastReply::Granted => granted(leases, &self.request, id, sent),
-            FastReply::Refused { .. } => refused(leases, &self.request, None, sent),
-            FastReply::UseSlowForm => AcquireReply::UseSlowForm { maybe_granted: false },
-        }
+        let request = request_of(&self.request, self.request.call_id.grant(self.attempt_no), sent);
+        let answer = leases.apply(&self.request.name, |found, now| {
+            spec::fast_admit(found, &request, now, &AsBuilt)
+        });
+        reply(leases, &self.request, answer, sent)
     }
 }
 
 impl InMemory<AcquireReply> for FastAcquire {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Acquire)
-    }
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Acquire);
 
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> AcquireReply {
-        let request = request(&self.request, self.grant_id(), None, sent);
-        let name = &self.request.name;
-        leases.apply(name, |found, now| match self.form {
-            FastForm::LookUp => (spec::fast_acquire(found, &request, now, &AsBuilt).0, ()),
-            FastForm::Insert => (spec::insert(found, &request, now, &AsBuilt).0, ()),
+        let request = request_of(&self.request, self.grant_id(), sent);
+        leases.apply(&self.request.name, |found, now| match self.form {
+            FastForm::LookUp => spec::fast_acquire(found, &request, now, &AsBuilt),
+            FastForm::Insert => spec::insert(found, &request, now, &AsBuilt),
         });
         // As from a server's reply.
-        let after = snapshot::read_or_empty(leases, name);
+        let after = snapshot::read_or_empty(leases, &self.request.name);
         self.read(after, sent, Some(leases.operation_time()))
     }
 }
 
 impl InMemory<FastAcquired> for FastAcquireMany {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Acquire)
-    }
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Acquire);
 
     /// A read behind it tells who was granted what, as on a server.
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> FastAcquired {

@@ -1,13 +1,18 @@
 //! Reads in memory.
 
-use crate::rules::slots::Lane;
-use crate::rules::time::Instant;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{InMemory, snapshot};
-use crate::commands::find::{FindGrants, FindLeases, GetLease, Page};
+use crate::commands::find::{
+    FindGrants, FindHolders, FindLeases, GetLease, Page, SeenHolder, SharedSnapshot,
+};
+use crate::commands::heartbeat::{FindEntries, QueueEntry};
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::info::LeaseInfo;
 use crate::memory::{Collection, MemoryCommand, matches};
+use crate::rules::slots::Lane;
+use crate::rules::time::Instant;
+use crate::spec::Holder;
 
 impl InMemory<Vec<LeaseSnapshot>> for FindLeases {
     /// A caller asks in the lane of acquires. The other reads belong to another command.
@@ -21,9 +26,7 @@ impl InMemory<Vec<LeaseSnapshot>> for FindLeases {
 }
 
 impl InMemory<Vec<LeaseSnapshot>> for GetLease {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Read)
-    }
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Read);
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<LeaseSnapshot> {
         let found = leases.get(&self.name).into_iter();
@@ -32,34 +35,56 @@ impl InMemory<Vec<LeaseSnapshot>> for GetLease {
 }
 
 impl InMemory<Vec<LeaseSnapshot>> for FindGrants {
-    fn kind(&self) -> Option<MemoryCommand> {
-        None
-    }
-
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Vec<LeaseSnapshot> {
         self.0.carry_out(leases, sent)
     }
 }
 
 impl InMemory<Vec<LeaseSnapshot>> for Page {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Read)
-    }
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Read);
 
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<LeaseSnapshot> {
-        let now_ms = leases.now_ms();
-        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let is_of = |info: &LeaseInfo, owner: &str| {
+            let of_holders = info.holders.iter().map(|holder| holder.owner.as_deref());
+            of_holders.chain([info.owner.as_deref()]).any(|found| found == Some(owner))
+        };
         leases
             .after(self.after.as_deref())
             .filter(|(name, _)| matches(&self.pattern, name))
-            .map(|(name, document)| snapshot::with_holders(name, document, now_ms))
+            .map(|(name, document)| snapshot::with_holders(name, document, leases.now_ms()))
             .filter(|seen| self.owner.as_deref().is_none_or(|owner| is_of(&seen.info, owner)))
-            .take(limit)
+            .take(usize::try_from(self.limit).unwrap_or(usize::MAX))
             .collect()
     }
 }
 
-fn is_of(info: &LeaseInfo, owner: &str) -> bool {
-    let of_holders = info.holders.iter().map(|holder| holder.owner.as_deref());
-    of_holders.chain([info.owner.as_deref()]).any(|found| found == Some(owner))
+impl InMemory<Vec<SharedSnapshot>> for FindHolders {
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<SharedSnapshot> {
+        let mut wanted: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for grant in &self.grants {
+            wanted.entry(grant.name()).or_default().insert(grant.grant_id());
+        }
+        let found = |(name, ids): (&str, BTreeSet<&str>)| {
+            let sharers = leases.get(name)?.sharers().into_iter();
+            let own = sharers.filter(|holder| ids.contains(holder.grant.id.as_str()));
+            let seen = own.map(|Holder { grant, .. }| SeenHolder {
+                value: Some(grant.value),
+                id: Some(grant.id),
+                sent: Some(grant.sent),
+            });
+            Some(SharedSnapshot { lease: snapshot::read(leases, name)?, holders: seen.collect() })
+        };
+        wanted.into_iter().filter_map(found).collect()
+    }
+}
+
+impl InMemory<Vec<QueueEntry>> for FindEntries {
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<QueueEntry> {
+        self.entries.iter().filter(|entry| is_there(leases, entry)).cloned().collect()
+    }
+}
+
+pub(super) fn is_there(leases: &Collection<'_>, entry: &QueueEntry) -> bool {
+    let document = leases.get(&entry.name);
+    document.is_some_and(|document| document.queue.position(&entry.value).is_some())
 }

@@ -2,8 +2,6 @@
 
 mod acquire;
 mod find;
-mod heartbeat;
-mod holders;
 mod probe;
 mod release;
 mod renew;

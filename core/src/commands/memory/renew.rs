@@ -1,68 +1,105 @@
-//! Renewals in memory.
+//! Renewals and heartbeats in memory. They count documents, as a server does.
 
+use std::collections::BTreeMap;
+
+use super::{InMemory, find, snapshot};
 use crate::bson::Timestamp;
+use crate::commands::echo;
+use crate::commands::heartbeat::{Heartbeat, QueueEntry, by_document};
+use crate::commands::renew::{GrantKey, RenewMany, Resume, StandaloneToken};
+use crate::commands::renew_holders::RenewHolders;
+use crate::commands::reply::Matched;
+use crate::commands::snapshot::LeaseSnapshot;
+use crate::memory::{Collection, MemoryCommand};
+use crate::rules::ids::GrantId;
 use crate::rules::time::{Instant, millis_up};
 use crate::spec::{self, AsBuilt};
-
-use super::{InMemory, snapshot};
-use crate::commands::echo;
-use crate::commands::renew::{GrantKey, RenewMany, Resume};
-use crate::commands::reply::Renewed;
-use crate::commands::snapshot::LeaseSnapshot;
-use crate::commands::standalone_token::StandaloneToken;
-use crate::memory::{Collection, MemoryCommand, Texts};
+use crate::texts::Texts;
 
 fn key(key: &GrantKey) -> spec::GrantKey<Texts> {
     spec::GrantKey { value: key.value().to_owned(), id: key.grant_id().into() }
 }
 
-impl InMemory<Renewed> for RenewMany {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Renew)
-    }
+impl InMemory<Matched> for RenewMany {
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Renew);
 
-    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Renewed {
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Matched {
         let mut matched = 0;
         for grant in &self.grants {
             let (key, lasts) = (key(&grant.key), millis_up(grant.lasts));
-            let is_there = leases.apply(grant.key.name(), |found, now| {
+            matched += i64::from(leases.apply(grant.key.name(), |found, now| {
                 spec::renew(found, &key, lasts, now, echo(sent), &AsBuilt)
-            });
-            matched += i64::from(is_there);
+            }));
         }
-        Renewed { sent, matched }
+        Matched { sent, matched }
+    }
+}
+
+impl InMemory<Matched> for RenewHolders {
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Renew);
+
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Matched {
+        let mut by_name: BTreeMap<&str, Vec<(GrantId, i64)>> = BTreeMap::new();
+        for grant in &self.grants {
+            let renewed = (grant.key.grant_id().into(), millis_up(grant.lasts));
+            by_name.entry(grant.key.name()).or_default().push(renewed);
+        }
+        let mut matched = 0;
+        for (name, grants) in by_name {
+            matched += i64::from(leases.apply(name, |found, now| {
+                spec::renew_holders(found, &grants, now, echo(sent), &AsBuilt)
+            }));
+        }
+        Matched { sent, matched }
     }
 }
 
 impl InMemory<Option<(Instant, LeaseSnapshot)>> for Resume {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Renew)
-    }
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Renew);
 
     fn carry_out(
         &self,
         leases: &mut Collection<'_>,
         sent: Instant,
     ) -> Option<(Instant, LeaseSnapshot)> {
-        let (key, terms) = (key(&self.key), self.terms());
-        let is_there = leases.apply(self.key.name(), |found, now| {
+        let (name, key, terms) = (self.key.name(), key(&self.key), self.terms());
+        let is_there = leases.apply(name, |found, now| {
             let fresh = self.fresh_id.clone();
             spec::resume(found, &key, fresh, terms, now, echo(sent), &AsBuilt)
         });
-        let mut seen = snapshot::read(leases, self.key.name()).filter(|_| is_there)?;
-        let grant = leases.get(self.key.name()).and_then(|document| document.grant.as_ref());
-        seen.ttl_ms = grant.map(|grant| grant.ttl);
+        let mut seen = snapshot::read(leases, name).filter(|_| is_there)?;
+        seen.ttl_ms = leases.get(name)?.grant.as_ref().map(|grant| grant.ttl);
         Some((sent, seen))
     }
 }
 
 /// Never sent here: the store has an oplog.
 impl InMemory<Option<Timestamp>> for StandaloneToken {
-    fn kind(&self) -> Option<MemoryCommand> {
-        Some(MemoryCommand::Renew)
-    }
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Renew);
 
     fn carry_out(&self, _leases: &mut Collection<'_>, _sent: Instant) -> Option<Timestamp> {
         None
+    }
+}
+
+impl InMemory<Matched> for Heartbeat {
+    const KIND: Option<MemoryCommand> = Some(MemoryCommand::Heartbeat);
+
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Matched {
+        let waiter_ttl = millis_up(self.waiter_ttl);
+        let (single, several) = by_document(&self.entries);
+        let documents = single.into_iter().map(|entry| vec![entry]).chain(several.into_values());
+        let mut matched = 0;
+        for entries in documents {
+            let is_complete = entries.iter().all(|entry| find::is_there(leases, entry));
+            let mut are_there = is_complete;
+            for QueueEntry { name, value } in entries.into_iter().filter(|_| is_complete) {
+                are_there &= leases.apply(name, |found, now| {
+                    spec::heartbeat(found, value, now, echo(sent), waiter_ttl, &AsBuilt)
+                });
+            }
+            matched += i64::from(are_there);
+        }
+        Matched { sent, matched }
     }
 }

@@ -1,13 +1,14 @@
 //! The lease document as replies show it.
 
-use crate::rules::time::from_millis;
-use crate::spec::Expiry;
-use crate::spec::Holder;
 use chrono::DateTime;
 
+use crate::commands::acquire::AcquireRequest;
 use crate::commands::snapshot::{LeaseSnapshot, small};
 use crate::info::{LeaseHolder, LeaseInfo, LeaseState};
-use crate::memory::{Collection, LeaseDocument, Texts};
+use crate::memory::Collection;
+use crate::rules::time::from_millis;
+use crate::spec::{Expiry, Holder};
+use crate::texts::{LeaseDocument, Texts};
 
 /// The document of this name, as a projection shows it.
 pub(super) fn read(leases: &Collection<'_>, name: &str) -> Option<LeaseSnapshot> {
@@ -17,51 +18,41 @@ pub(super) fn read(leases: &Collection<'_>, name: &str) -> Option<LeaseSnapshot>
 /// The same after an upsert, which leaves a document.
 pub(super) fn read_or_empty(leases: &Collection<'_>, name: &str) -> LeaseSnapshot {
     let empty = LeaseDocument::empty();
-    read(leases, name).unwrap_or_else(|| snapshot(name, &empty, leases.now_ms()))
+    snapshot(name, leases.get(name).unwrap_or(&empty), leases.now_ms())
 }
 
-/// The same in the reply to a call for permits: every holder in the document counts.
-pub(super) fn read_with_counts(leases: &Collection<'_>, name: &str) -> LeaseSnapshot {
-    let mut seen = read_or_empty(leases, name);
-    if seen.info.shared {
-        let sharers = leases.get(name).map(LeaseDocument::sharers).unwrap_or_default();
-        let each =
-            sharers.iter().map(|holder| (small(holder.share.permits), small(holder.share.limit)));
-        seen.info.count_permits(each);
+/// The lease in the reply to this call. For a call for permits, every holder in the document counts, and the time is
+/// that until the first one expires.
+pub(super) fn of_reply(leases: &Collection<'_>, call: &AcquireRequest) -> LeaseInfo {
+    let mut info = read_or_empty(leases, &call.name).info;
+    if call.permits.is_exclusive() || !info.shared {
+        return info;
     }
-    seen
+    let sharers = leases.get(&call.name).map(LeaseDocument::sharers).unwrap_or_default();
+    info.count_permits(sharers.iter().map(|holder| (small(holder.permits), small(holder.limit))));
+    if let Some(first) = sharers.iter().map(|holder| holder.expires_at).min() {
+        info.remaining = Some(from_millis(first.saturating_sub(leases.now_ms())));
+    }
+    info
 }
 
-pub(super) fn snapshot(name: &str, document: &LeaseDocument, now_ms: i64) -> LeaseSnapshot {
-    let grant = document.holders_grant();
-    let at = match document.expiry {
-        Expiry::At(at) => Some(at),
-        Expiry::Absent | Expiry::Damaged => None,
-    };
-    let state = match document.expiry {
-        Expiry::At(at) if at > now_ms => LeaseState::Held,
-        Expiry::At(_) | Expiry::Absent => LeaseState::Free,
+fn snapshot(name: &str, document: &LeaseDocument, now_ms: i64) -> LeaseSnapshot {
+    let (state, expires_at) = match document.expiry {
+        Expiry::At(at) if at > now_ms => (LeaseState::Held, Some(at)),
+        Expiry::At(at) => (LeaseState::Free, Some(at)),
+        Expiry::Absent => (LeaseState::Free, None),
         // Nothing here writes a foreign type.
-        Expiry::Damaged => LeaseState::Damaged { found: "unknown".to_owned() },
+        Expiry::Damaged => (LeaseState::Damaged { found: "unknown".to_owned() }, None),
     };
-    let shared = state != LeaseState::Free && document.is_in_shared_use();
-    let (in_use, limit) = LeaseInfo::plain_counts(&state, shared);
-    let info = LeaseInfo {
-        name: name.to_owned(),
-        value: document.value.clone(),
-        state,
-        owner: grant.map(|grant| grant.details.owner.clone()),
-        acquired_at: grant.and_then(|grant| DateTime::from_timestamp_millis(grant.acquired_at)),
-        expires_at: at.and_then(DateTime::from_timestamp_millis),
-        remaining: at.map(|at| from_millis((at - now_ms).max(0))),
-        waiting: u32::try_from(document.queue.entries().count()).unwrap_or(u32::MAX),
-        metadata: grant.map(|grant| grant.details.metadata.clone()).unwrap_or_default(),
-        held_here: false,
-        shared,
-        in_use,
-        limit,
-        holders: Vec::new(),
-    };
+    let (name, value) = (name.to_owned(), document.value.clone());
+    let mut info = LeaseInfo::without_grant(name, value, state, expires_at, Some(now_ms));
+    info.waiting = u32::try_from(document.queue.entries().count()).unwrap_or(u32::MAX);
+    let grant = document.holders_grant();
+    if let Some(grant) = grant {
+        info.owner = Some(grant.details.owner.clone());
+        info.acquired_at = DateTime::from_timestamp_millis(grant.acquired_at);
+        info.metadata = grant.details.metadata.clone();
+    }
     LeaseSnapshot {
         info,
         grant_id: grant.map(|grant| grant.id.clone()),
@@ -82,16 +73,16 @@ pub(super) fn with_holders(name: &str, document: &LeaseDocument, now_ms: i64) ->
     seen
 }
 
-fn shown(holder: Holder<Texts>, now_ms: i64) -> LeaseHolder {
+fn shown(Holder { grant, expires_at, permits, limit }: Holder<Texts>, now_ms: i64) -> LeaseHolder {
     LeaseHolder {
-        value: holder.value,
-        owner: Some(holder.details.owner),
-        permits: small(holder.share.permits),
-        limit: small(holder.share.limit),
-        acquired_at: DateTime::from_timestamp_millis(holder.acquired_at),
-        expires_at: DateTime::from_timestamp_millis(holder.expires_at),
-        remaining: from_millis(holder.expires_at.saturating_sub(now_ms)),
-        metadata: holder.details.metadata,
+        value: grant.value,
+        owner: Some(grant.details.owner),
+        permits: small(permits),
+        limit: small(limit),
+        acquired_at: DateTime::from_timestamp_millis(grant.acquired_at),
+        expires_at: DateTime::from_timestamp_millis(expires_at),
+        remaining: from_millis(expires_at.saturating_sub(now_ms)),
+        metadata: grant.details.metadata,
         held_here: false,
     }
 }

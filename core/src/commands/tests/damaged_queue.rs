@@ -121,10 +121,10 @@ impl Lease {
     }
 
     async fn join(&self, queue: &Bson) {
-        let joins = Some(QueueOptions { life: LIFE, queue_max: 7 });
+        let joins = Some(QueueOptions { waiter_ttl: 10_000, max_waiting: 7 });
         let request =
             AcquireRequest { name: self.name.clone(), value: "me".to_owned(), joins, ..request() };
-        let acquire = SlowAcquire { request: Arc::new(request), attempt: 1, predecessor: None };
+        let acquire = SlowAcquire { request: Arc::new(request), attempt_no: 1, predecessor: None };
         let AcquireReply::Refused(refused) = self.run(&acquire, queue).await else {
             panic!("granted: {queue}");
         };
@@ -138,7 +138,7 @@ impl Lease {
 
     async fn beat(&self, queue: &Bson) {
         let places = || vec![QueueEntry { name: self.name.clone(), value: "waiting".to_owned() }];
-        let beat = Heartbeat { entries: places(), life: LIFE };
+        let beat = Heartbeat { entries: places(), waiter_ttl: LIFE };
         assert!(self.run(&beat, queue).await.matched <= 1);
         let in_line = FindEntries { entries: places() };
         assert!(self.run(&in_line, queue).await.len() <= 1);

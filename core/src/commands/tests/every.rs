@@ -17,17 +17,13 @@ use crate::commands::Command;
 use crate::commands::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
 use crate::commands::fast_admit::FastAdmit;
-use crate::commands::find::{FindLeases, GetLease, Page};
-use crate::commands::find_holders::FindHolders;
-use crate::commands::guard::Guard;
+use crate::commands::find::{FindHolders, FindLeases, GetLease, Page};
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use crate::commands::indexes::FindOtherFormat;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
-use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget};
-use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
+use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget, Tombstone};
+use crate::commands::renew::{GrantKey, Guard, RenewMany, RenewalTarget, Resume, StandaloneToken};
 use crate::commands::renew_holders::RenewHolders;
-use crate::commands::standalone_token::StandaloneToken;
-use crate::commands::tombstone::Tombstone;
 
 /// Contained in each text of a user's, and in none of ours.
 pub(super) const MARK: &str = "user";
@@ -72,7 +68,7 @@ fn acquire_of(
     };
     SlowAcquire {
         request: Arc::new(request),
-        attempt: 1,
+        attempt_no: 1,
         predecessor: predecessor.map(str::to_owned),
     }
 }
@@ -80,7 +76,7 @@ fn acquire_of(
 fn take(joins: Option<QueueOptions>) -> FastAcquire {
     FastAcquire {
         request: acquire(joins, None).request,
-        attempt: 1,
+        attempt_no: 1,
         form: FastForm::LookUp,
         resends: 0,
         first_sent: None,
@@ -118,8 +114,8 @@ pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
 }
 
 fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
-    let life = Duration::from_secs(10);
-    let joins = Some(QueueOptions { life, queue_max: 7 });
+    let waiter_ttl = Duration::from_secs(10);
+    let joins = Some(QueueOptions { waiter_ttl: 10_000, max_waiting: 7 });
     let acquires = vec![take(None), take(joins)];
     vec![
         ("take", take(joins).build("locks", sent)),
@@ -131,14 +127,14 @@ fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
             "insert",
             FastAcquire {
                 request: acquire(None, None).request,
-                attempt: 1,
+                attempt_no: 1,
                 form: FastForm::Insert,
                 resends: 0,
                 first_sent: None,
             }
             .build("locks", sent),
         ),
-        ("beat", Heartbeat { entries: places(), life }.build("locks", sent)),
+        ("beat", Heartbeat { entries: places(), waiter_ttl }.build("locks", sent)),
     ]
 }
 
@@ -174,9 +170,9 @@ fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
 }
 
 fn writes_for_permits(sent: Instant) -> Vec<(&'static str, Document)> {
-    let joins = Some(QueueOptions { life: Duration::from_secs(10), queue_max: 7 });
+    let joins = Some(QueueOptions { waiter_ttl: 10_000, max_waiting: 7 });
     let admit = |joins| acquire_of(Permits::SHARED, joins, None);
-    let fast = FastAdmit { request: admit(joins).request, attempt: 1 };
+    let fast = FastAdmit { request: admit(joins).request, attempt_no: 1 };
     vec![
         ("admit", admit(None).build("locks", sent)),
         ("admit or join", admit(joins).build("locks", sent)),

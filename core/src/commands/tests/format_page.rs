@@ -2,9 +2,10 @@
 
 use crate::bson::Document;
 use crate::rules::ids::GrantId;
+use crate::rules::permits::Permits;
 use crate::spec::{
     self, AcquireRequest, AsBuilt, EndScope, Expiry, GrantKey, GrantMatch, HolderElement,
-    QueueOptions, Share,
+    QueueOptions,
 };
 
 use super::reading::{self, Readable};
@@ -81,16 +82,21 @@ impl Given<'_> {
         self.text("id").as_str().into()
     }
 
+    fn permits(&self) -> Permits {
+        let number = |field| u32::try_from(self.number(field)).expect("a small number");
+        Permits::new(number("permits"), number("limit")).expect("valid permits")
+    }
+
     fn request(&self) -> AcquireRequest<Texts> {
-        let life = self.0.get_i64("waiterTtlMs").ok();
+        let waiter_ttl = self.0.get_i64("waiterTtlMs").ok();
         AcquireRequest {
             value: self.text("value"),
             id: self.id(),
-            share: Share { permits: self.number("permits"), limit: self.number("limit") },
+            permits: self.permits(),
             ttl: self.number("ttlMs"),
             max_clock_skew: self.number("maxClockSkewMs"),
             sent: self.number("sentMicros"),
-            joins: life.map(|life| QueueOptions { life, queue_max: 1_024 }),
+            joins: waiter_ttl.map(|waiter_ttl| QueueOptions { waiter_ttl, max_waiting: 1_024 }),
             predecessor: None,
             details: Texts::details(self.0),
         }
@@ -107,8 +113,8 @@ impl Given<'_> {
                 spec::renew(found, &key, lasts(), now, sent, &AsBuilt).0
             }
             "heartbeat" => {
-                let (sent, life) = (self.number("sentMicros"), self.number("waiterTtlMs"));
-                spec::heartbeat(found, &value, now, sent, life, &AsBuilt).0
+                let (sent, waiter_ttl) = (self.number("sentMicros"), self.number("waiterTtlMs"));
+                spec::heartbeat(found, &value, now, sent, waiter_ttl, &AsBuilt).0
             }
             "delete" => spec::delete(found, &value, &grant, &AsBuilt).0,
             "end" => {

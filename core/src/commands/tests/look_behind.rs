@@ -8,7 +8,7 @@ use mongodb::error::ErrorKind;
 use super::SENT;
 use crate::commands::Command;
 use crate::commands::find::FindLeases;
-use crate::commands::token;
+use crate::commands::reply;
 
 const MAX_TIME_MS_EXPIRED: i32 = 50;
 
@@ -47,7 +47,7 @@ async fn a_look_behind_a_time_never_shows_what_was_before_it() {
         "updates": [{ "q": { "name": "a" }, "u": { "$set": { "value": "after" } } }],
         "writeConcern": { "w": 1 },
     };
-    let written = token::of_reply(&database.run_command(write).await.unwrap()).unwrap();
+    let written = reply::token(&database.run_command(write).await.unwrap()).unwrap();
     assert_eq!(value_seen(&database, None).await.as_deref(), Ok("before"));
     assert_eq!(value_seen(&database, Some(written)).await, Err(MAX_TIME_MS_EXPIRED));
     for stop in stopped {

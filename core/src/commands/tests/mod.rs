@@ -33,11 +33,9 @@ use crate::rules::tombstone::TombstoneValues;
 
 use super::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
 use super::fast_acquire::FastAcquire;
-use super::guard::Guard;
 use super::heartbeat::{FindEntries, Heartbeat, QueueEntry};
 use super::release::{Form, GrantMatch, ReleaseTarget};
-use super::renew::{GrantKey, RenewalTarget, Resume};
-use super::standalone_token::StandaloneToken;
+use super::renew::{GrantKey, Guard, RenewalTarget, Resume, StandaloneToken};
 
 const SENT: Instant = Instant::from_micros(7_000_001);
 
@@ -58,14 +56,14 @@ fn request() -> AcquireRequest {
 }
 
 fn acquire() -> SlowAcquire {
-    SlowAcquire { request: Arc::new(request()), attempt: 3, predecessor: None }
+    SlowAcquire { request: Arc::new(request()), attempt_no: 3, predecessor: None }
 }
 
 /// The same call's first attempt, by the fast path.
 fn take() -> FastAcquire {
     FastAcquire {
         request: Arc::new(request()),
-        attempt: 3,
+        attempt_no: 3,
         form: FastForm::LookUp,
         resends: 0,
         first_sent: None,
@@ -74,10 +72,10 @@ fn take() -> FastAcquire {
 
 /// The same call when it waits in the queue.
 fn joining() -> SlowAcquire {
-    let joins = QueueOptions { life: Duration::from_secs(10), queue_max: 7 };
+    let joins = QueueOptions { waiter_ttl: 10_000, max_waiting: 7 };
     SlowAcquire {
         request: Arc::new(AcquireRequest { joins: Some(joins), ..request() }),
-        attempt: 3,
+        attempt_no: 3,
         predecessor: None,
     }
 }
@@ -101,7 +99,7 @@ fn places() -> Vec<QueueEntry> {
 }
 
 fn beat() -> Heartbeat {
-    Heartbeat { entries: places(), life: Duration::from_secs(10) }
+    Heartbeat { entries: places(), waiter_ttl: Duration::from_secs(10) }
 }
 
 fn in_line() -> FindEntries {

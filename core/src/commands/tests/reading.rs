@@ -1,8 +1,9 @@
 //! Reads a real document in the specification's terms.
 
 use crate::bson::{Bson, Document};
+use crate::rules::permits::Permits;
 use crate::spec::{self, Element, Entry, Expiry, Grant, Promoted, Queue, Types};
-use crate::spec::{Admission, DamagedHolder, Holder, HolderElement, Holders, Share};
+use crate::spec::{Admission, DamagedHolder, Holder, HolderElement, Holders};
 
 /// Types that are texts in a document.
 pub(super) trait Readable: Types {
@@ -67,7 +68,10 @@ fn element<T: Readable>(found: &Bson) -> Element<T> {
     };
     let shown = document.get("value").map(|value| value.as_str().map_or_else(T::no_text, T::value));
     let is_sound = |entry: &Entry<T>| {
-        entry.ttl < i64::MAX && entry.max_clock_skew < i64::MAX && entry.share.is_valid()
+        let number = |number| u32::try_from(number).ok();
+        let permits = number(entry.permits).zip(number(entry.limit));
+        let is_valid = permits.is_some_and(|(count, limit)| Permits::new(count, limit).is_ok());
+        entry.ttl < i64::MAX && entry.max_clock_skew < i64::MAX && is_valid
     };
     match entry::<T>(document).filter(is_sound) {
         Some(entry) => Element::Entry(entry),
@@ -86,7 +90,8 @@ fn entry<T: Readable>(document: &Document) -> Option<Entry<T>> {
         expires_at: date("expiresAt")?,
         ttl: number("ttlMs")?,
         max_clock_skew: number("maxClockSkewMs")?,
-        share: Share { permits: number("permits")?, limit: number("limit")? },
+        permits: number("permits")?,
+        limit: number("limit")?,
         details: T::details(document),
     })
 }
@@ -155,16 +160,16 @@ fn sound_holder<T: Readable>(document: &Document) -> Option<Holder<T>> {
         Some(Bson::Int32(writes)) => i64::from(*writes),
         Some(_) | None => 0,
     };
-    Some(Holder {
+    let grant = Grant {
         value: T::value(document.get_str("value").ok()?),
         id: T::id(document.get_str("id").ok()?),
         sent: number("sentMicros").unwrap_or(i64::MIN),
         acquired_at: date("acquiredAt").unwrap_or(0),
-        expires_at: date("expiresAt")?,
         ttl: number("ttlMs")?,
         max_clock_skew: number("maxClockSkewMs")?,
-        share: Share { permits: number("permits")?, limit: number("limit")? },
         writes,
         details: T::details(document),
-    })
+    };
+    let (permits, limit) = (number("permits")?, number("limit")?);
+    Some(Holder { grant, expires_at: date("expiresAt")?, permits, limit })
 }

@@ -50,15 +50,16 @@ impl Backend {
 
     async fn admit(&self, name: &str, value: &str, permits: Permits, ttl: Duration) {
         let request = call(name, value, permits, ttl);
-        let reply = self.run(FastAdmit { request, attempt: 1 }).await;
+        let reply = self.run(FastAdmit { request, attempt_no: 1 }).await;
         assert!(matches!(reply, AcquireReply::Granted(_)), "{value}: {reply:?}");
     }
 
     async fn acquire(&self, name: &str, value: &str) {
         let request = call(name, value, Permits::EXCLUSIVE, Duration::from_secs(30));
         let form = FastForm::LookUp;
-        let reply =
-            self.run(FastAcquire { request, attempt: 1, form, resends: 0, first_sent: None }).await;
+        let reply = self
+            .run(FastAcquire { request, attempt_no: 1, form, resends: 0, first_sent: None })
+            .await;
         assert!(matches!(reply, AcquireReply::Granted(_)), "{value}: {reply:?}");
     }
 }
@@ -91,8 +92,8 @@ fn call(name: &str, value: &str, permits: Permits, ttl: Duration) -> Arc<Acquire
     })
 }
 
-fn slow(request: Arc<AcquireRequest>, attempt: u32) -> SlowAcquire {
-    SlowAcquire { request, attempt, predecessor: None }
+fn slow(request: Arc<AcquireRequest>, attempt_no: u32) -> SlowAcquire {
+    SlowAcquire { request, attempt_no, predecessor: None }
 }
 
 fn owner(label: &str) -> String {
@@ -150,7 +151,7 @@ async fn a_refused_call_for_permits_tells_how_many_are_in_use() {
         backend.admit("tenant:7", "a", of(3, 5), LONG).await;
         backend.admit("tenant:7", "b", of(2, 5), SHORT).await;
         let request = || call("tenant:7", "c", of(1, 5), LONG);
-        let fast = backend.run(FastAdmit { request: request(), attempt: 1 }).await;
+        let fast = backend.run(FastAdmit { request: request(), attempt_no: 1 }).await;
         let slow = backend.run(slow(request(), 2)).await;
         for reply in [fast, slow] {
             let AcquireReply::Refused(refused) = reply else { panic!("{reply:?}") };
@@ -173,7 +174,7 @@ async fn a_late_fast_attempt_takes_no_second_permit() {
         let request = call("tenant:7", "a", of(1, 5), LONG);
         let second = slow(Arc::clone(&request), 2);
         let AcquireReply::Granted(granted) = backend.run(second).await else { panic!("free") };
-        let late = backend.run(FastAdmit { request, attempt: 1 }).await;
+        let late = backend.run(FastAdmit { request, attempt_no: 1 }).await;
         assert_eq!(late, AcquireReply::UseSlowForm { maybe_granted: false });
         let info = backend.get("tenant:7").await;
         assert_eq!((info.in_use, info.holders.len()), (Some(1), 1), "{:?}", granted.grant_id);

@@ -4,7 +4,7 @@ use mongo_lease_core::rules::holder::HoldOptions;
 use mongo_lease_core::rules::permits::{Permits, fit_together};
 use mongo_lease_core::rules::time::Instant;
 use mongo_lease_core::rules::timing::Timing;
-use mongo_lease_core::spec::{AsBuilt, Protections, Share};
+use mongo_lease_core::spec::{AsBuilt, Protections};
 
 use crate::bounds::Bounds;
 
@@ -23,7 +23,7 @@ pub struct PermitBounds {
     /// How far a member's clock may be ahead of another's, in ticks.
     pub skew: i64,
     /// How long a queue entry lives after a heartbeat, in ticks.
-    pub life: i64,
+    pub waiter_ttl: i64,
     /// The most renewals of each client.
     pub renewals: u8,
     /// The most heartbeats of each client, beside those that its attempts imply.
@@ -113,12 +113,6 @@ impl PermitBounds {
     pub(crate) fn fit(&self, clients: impl IntoIterator<Item = usize>) -> bool {
         let permits = clients.into_iter().map(|client| self.clients[client].permits());
         fit_together(&permits.collect::<Vec<_>>())
-    }
-
-    /// The share that a client asks for.
-    pub(crate) fn share(&self, client: usize) -> Share {
-        let permits = self.clients[client].permits();
-        Share { permits: permits.count().into(), limit: permits.limit().into() }
     }
 
     /// A client's own clock. Each starts at another time, and they are never compared.

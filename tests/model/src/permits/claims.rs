@@ -73,7 +73,7 @@ impl PermitClaim {
             PermitClaim::BelieversFit => |model, world| model.bounds.fit(believers(model, world)),
             PermitClaim::DocumentNamesBelievers => document_names_believers,
             PermitClaim::HoldersFit => |model, world| {
-                let holders = sharers(world).map(|holder| usize::from(holder.value.0));
+                let holders = sharers(world).map(|holder| usize::from(holder.grant.value.0));
                 model.bounds.fit(holders)
             },
             PermitClaim::OneGrantEach => |_, world| one_grant_each(world),

@@ -87,7 +87,8 @@ impl Calling<'_> {
         match next {
             CleanupAction::Nothing => {}
             CleanupAction::GiveBack | CleanupAction::LeaveQueue => {
-                let which = GrantMatch::Call(call_of(self.client), self.caller().accepted);
+                let (call_id, except) = (call_of(self.client), self.caller().accepted);
+                let which = GrantMatch::Call { call_id, except };
                 self.release(which, Ending::HELD_OR_QUEUED);
             }
         }
@@ -110,11 +111,11 @@ impl Calling<'_> {
                 let from = self.counts_from(sent, PermitVariant::ValidityFromReply);
                 let (timing, options) = (self.bounds.timing(), PermitBounds::hold_options());
                 let holder = Holder::granted(&timing, options, from);
-                self.accept(holder, id, token, Accepted::Answer { sent: from });
+                self.accept(holder, id, token, Accepted::Answer(from));
             }
             Says::Refused { now } => {
                 let clock = self.clock(sent);
-                self.answered(Effect::Joined { sent: clock });
+                self.answered(Effect::Joined(clock));
                 let caller = self.caller();
                 if sent >= caller.refused_at {
                     (caller.refused_at, caller.server_time) = (sent, Some(now));
@@ -122,7 +123,7 @@ impl Calling<'_> {
             }
             Says::Renewed { id, matched } => {
                 let event = match matched {
-                    true => HoldEvent::Renewed { sent: self.clock(sent) },
+                    true => HoldEvent::Renewed(self.clock(sent)),
                     false => HoldEvent::NotOurs,
                 };
                 let (timing, now) = (self.bounds.timing(), self.now());
@@ -138,13 +139,13 @@ impl Calling<'_> {
                 }
                 let from = self.counts_from(sent, PermitVariant::PromotionFromHearing);
                 let (timing, options) = (self.bounds.timing(), PermitBounds::hold_options());
-                let own_term = Bounds::ticks(TTL.min(self.bounds.life));
+                let own_term = Bounds::ticks(TTL.min(self.bounds.waiter_ttl));
                 let term = match self.bounds.variant.trusts_promotions() {
                     true => own_term,
                     false => own_term.min(self.expires_at(until).since(from)),
                 };
                 let holder = Holder::promoted(&timing, options, self.now(), from, term);
-                self.accept(holder, id, token, Accepted::Promotion { sent: from });
+                self.accept(holder, id, token, Accepted::Promotion(from));
             }
         }
     }
@@ -181,7 +182,7 @@ impl Calling<'_> {
         if !waits || !caller.attempts.accept(accepted) {
             return;
         }
-        let is_beside_others = matches!(accepted, Accepted::Promotion { .. }) != mistaken;
+        let is_beside_others = matches!(accepted, Accepted::Promotion(_)) != mistaken;
         caller.stage = Stage::Holding(holder, id, Ending::first(is_beside_others));
         caller.accepted = Some(id);
         caller.token = token;

@@ -2,7 +2,7 @@
 
 use mongo_lease_core::rules::attempts::Effect;
 use mongo_lease_core::spec::{
-    self, AcquireReply, Element, Expiry, FastReply, HolderElement, Holders, QueueOptions,
+    self, AcquireReply, Element, Expiry, HolderElement, Holders, QueueOptions,
 };
 
 use crate::client::call_of;
@@ -29,7 +29,7 @@ pub(crate) fn grants_in(document: Option<&Document>) -> Vec<(Value, GrantId)> {
         return Vec::new();
     };
     let exclusive = document.holders_grant().map(|grant| (grant.value, grant.id));
-    let shared = document.sharers().into_iter().map(|holder| (holder.value, holder.id));
+    let shared = document.sharers().into_iter().map(|holder| (holder.grant.value, holder.grant.id));
     shared.chain(exclusive).collect()
 }
 
@@ -46,11 +46,12 @@ impl Carrying<'_> {
             Does::FullAttempt { attempt } => self.full_attempt(order, attempt, now),
             Does::Renew { id } => self.renew(order, id, now),
             Does::Heartbeat => {
-                let (client, life) = (order.client, self.bounds.life);
+                let (client, waiter_ttl) = (order.client, self.bounds.waiter_ttl);
                 let found = self.world.document.take();
                 let variant = self.bounds.variant;
                 let value = value_of(client);
-                let (after, _) = spec::heartbeat(found, &value, now, order.sent, life, &variant);
+                let (after, _) =
+                    spec::heartbeat(found, &value, now, order.sent, waiter_ttl, &variant);
                 self.world.document = after;
             }
             Does::End { which, by, comes_again } => self.end(order, (which, by), comes_again, now),
@@ -61,11 +62,11 @@ impl Carrying<'_> {
         AcquireRequest {
             value: value_of(order.client),
             id: GrantId { call: call_of(order.client), attempt },
-            share: self.bounds.share(order.client),
+            permits: self.bounds.clients[order.client].permits(),
             ttl: TTL,
             max_clock_skew: self.bounds.skew,
             sent: order.sent,
-            joins: Some(QueueOptions { life: self.bounds.life, queue_max: usize::MAX }),
+            joins: Some(QueueOptions { waiter_ttl: self.bounds.waiter_ttl, max_waiting: u32::MAX }),
             predecessor: None,
             details: (),
         }
@@ -85,9 +86,9 @@ impl Carrying<'_> {
         };
         let token = self.written(after, None);
         match reply {
-            FastReply::Granted => self.answer(order, Says::Granted { id: request.id, token }),
+            AcquireReply::Granted(_) => self.answer(order, Says::Granted { id: request.id, token }),
             // Only the count of answers changes with it, so it is heard at once.
-            FastReply::Refused { .. } | FastReply::UseSlowForm => {
+            AcquireReply::Refused { .. } | AcquireReply::UseSlowForm => {
                 if self.world.clients[order.client].stage != Stage::Crashed {
                     self.calling(order.client).answered(Effect::Nothing);
                 }
@@ -106,6 +107,7 @@ impl Carrying<'_> {
             match reply {
                 AcquireReply::Granted(id) => Says::Granted { id, token },
                 AcquireReply::Refused { .. } => Says::Refused { now },
+                AcquireReply::UseSlowForm => unreachable!("it is the slow form"),
             },
         );
     }
@@ -215,7 +217,8 @@ impl Carrying<'_> {
         let elements = self.world.document.as_mut().map(|document| document.holders.elements_mut());
         for element in elements.into_iter().flatten() {
             if let HolderElement::Holder(holder) = element {
-                (holder.ttl, holder.max_clock_skew, holder.sent, holder.writes) = (0, 0, 0, 0);
+                let grant = &mut holder.grant;
+                (grant.ttl, grant.max_clock_skew, grant.sent, grant.writes) = (0, 0, 0, 0);
             }
         }
         let queue = self.world.document.as_mut().map(|document| &mut document.queue);

@@ -77,7 +77,7 @@ impl Carrying<'_> {
             return;
         };
         let held = document.sharers().into_iter().filter(|holder| holder.expires_at > now);
-        let held = held.map(|holder| usize::from(holder.value.0));
+        let held = held.map(|holder| usize::from(holder.grant.value.0));
         let with_it = held.chain([usize::from(head.value.0)]);
         self.world.seen.sleeps |= self.bounds.fit(with_it);
     }

@@ -37,7 +37,7 @@ pub(crate) fn all(bounds: &PermitBounds) -> Vec<Property<Permitted>> {
         seen.push(("one write admits two", |_, world| admitted(world, 2)));
     }
     // A waiter outlives a grant that was made before it joined.
-    if bounds.life >= TTL && numbers().len() > 2 {
+    if bounds.waiter_ttl >= TTL && numbers().len() > 2 {
         seen.push(("a waiter is admitted by another's attempt", |_, world| {
             let has_left = |caller: &Caller| caller.stage == Stage::Ended;
             admitted(world, 1) && !world.clients.iter().any(has_left)

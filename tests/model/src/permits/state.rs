@@ -200,7 +200,8 @@ fn forget_unread(document: &mut Document) {
     }
     for element in document.holders.elements_mut() {
         if let HolderElement::Holder(holder) = element {
-            (holder.sent, holder.acquired_at, holder.writes) = (0, 0, 0);
+            let grant = &mut holder.grant;
+            (grant.sent, grant.acquired_at, grant.writes) = (0, 0, 0);
         }
     }
 }

@@ -25,7 +25,7 @@ fn world(ticks: i64, clients: Vec<PermitClient>) -> PermitBounds {
         clients,
         ticks,
         skew: 0,
-        life: 1,
+        waiter_ttl: 1,
         renewals: 0,
         heartbeats: 0,
         crashes: 0,
@@ -63,7 +63,7 @@ fn skewed() -> PermitBounds {
 }
 
 fn heartbeats() -> PermitBounds {
-    PermitBounds { heartbeats: 1, life: 2, ..world(3, vec![BOTH, ONE]) }
+    PermitBounds { heartbeats: 1, waiter_ttl: 2, ..world(3, vec![BOTH, ONE]) }
 }
 
 fn three_for_two() -> PermitBounds {
@@ -75,7 +75,7 @@ pub(crate) fn both_between() -> PermitBounds {
 }
 
 pub(crate) fn outlived() -> PermitBounds {
-    PermitBounds { life: TTL, ..world(2, vec![BOTH, ONE, ONE]) }
+    PermitBounds { waiter_ttl: TTL, ..world(2, vec![BOTH, ONE, ONE]) }
 }
 
 fn crash() -> PermitBounds {

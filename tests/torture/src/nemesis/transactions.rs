@@ -1,4 +1,4 @@
-//! Transactions on leases' documents: they hold up every other write to these, and all later statements of its command.
+//! Transactions on leases' documents: they block every other write to these, and all later statements of its command.
 
 use mongo_lease::mongodb::ClientSession;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
@@ -15,11 +15,11 @@ pub(super) async fn hold_up(target: &Target, random: &mut StdRng) -> Result<(), 
     let (most, pause) = (random.random_range(1..6), some(random, 300..3_000));
     let begun = tokio::time::timeout(PATIENCE, begin(&target.cluster, primary, most)).await;
     // During another fault this may fail, and a worker's own transaction may have been quicker.
-    let (held_up, session) = match begun {
-        Ok(Ok((session, held_up))) => (held_up, Some(session)),
+    let (blocked, session) = match begun {
+        Ok(Ok((session, blocked))) => (blocked, Some(session)),
         Ok(Err(_)) | Err(_) => (0, None),
     };
-    let detail = format!("{held_up} documents for {pause:?}");
+    let detail = format!("{blocked} documents for {pause:?}");
     let fault = target.began(Nemesis::Transaction, detail);
     if let Some(mut session) = session {
         tokio::time::sleep(pause).await;

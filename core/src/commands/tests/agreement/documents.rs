@@ -26,7 +26,7 @@ impl Real {
             let mut holders = document.holders.clone();
             holders.elements_mut().iter_mut().for_each(|element| match element {
                 HolderElement::Holder(holder) => {
-                    holder.acquired_at = self.rounded(holder.acquired_at);
+                    holder.grant.acquired_at = self.rounded(holder.grant.acquired_at);
                     holder.expires_at = self.rounded(holder.expires_at);
                 }
                 HolderElement::Damaged(damaged) => {

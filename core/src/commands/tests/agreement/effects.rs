@@ -1,6 +1,6 @@
 //! The results of the steps by the specification.
 
-use crate::spec::{self, EndScope, Expiry, FastReply, Holders, Protections, Types};
+use crate::spec::{self, EndScope, Expiry, Holders, Protections, Types};
 
 use super::small::{AcquireReply, AcquireRequest, Document, Grant, Queue, Small, Value};
 use super::steps::{Answer, GRANTED_BEFORE, HOUR, LIFE, Step, Target, Write, first_attempt};
@@ -27,18 +27,18 @@ impl Step {
                 // One read answers many attempts in one command.
                 let read = after.as_ref().filter(|_| with_others);
                 let reply = read.map_or(reply, |after| spec::fast_reply(after, &request, now));
-                (after, told(reply, &request))
+                acquired((after, reply))
             }
             Step::FastAdmit(request) => {
                 let request = first_attempt(request, sent);
                 let (after, reply) = spec::fast_admit(found, &request, now, protections);
                 let read = after.as_ref().map(|it| spec::fast_admit_reply(it, &request, now));
                 assert_eq!(read, Some(reply), "the reply is read from the document");
-                (after, told(reply, &request))
+                acquired((after, reply))
             }
             Step::Insert(request) => {
                 match spec::insert(found, &AcquireRequest { sent, ..request }, now, protections) {
-                    (after, Some(AcquireReply::Granted(id))) => (after, Answer::Granted(id)),
+                    (after, AcquireReply::Granted(id)) => (after, Answer::Granted(id)),
                     // An insert is refused only if a document exists.
                     (after, _) => (after, Answer::Matched(false)),
                 }
@@ -189,14 +189,7 @@ fn acquired((after, acquired): (Option<Document>, AcquireReply)) -> (Option<Docu
     let answer = match acquired {
         AcquireReply::Granted(id) => Answer::Granted(id),
         AcquireReply::Refused { ahead, remaining } => Answer::refused(ahead, remaining),
+        AcquireReply::UseSlowForm => Answer::Unclear,
     };
     (after, answer)
-}
-
-fn told(reply: FastReply, request: &AcquireRequest) -> Answer {
-    match reply {
-        FastReply::Granted => Answer::Granted(request.id),
-        FastReply::Refused { remaining } => Answer::refused(None, Some(remaining)),
-        FastReply::UseSlowForm => Answer::Unclear,
-    }
 }

@@ -1,7 +1,7 @@
 //! Holders, valid or corrupt, as they are written to a real document and read from it.
 
 use crate::bson::{Bson, DateTime, Document, doc};
-use crate::spec::{Holders, Share};
+use crate::spec::Holders;
 use mongo_lease_core_tests::Chance;
 
 use super::small::{Details, GrantId, Small, Value};
@@ -29,7 +29,7 @@ pub(super) enum Damage {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Put {
     /// A holder that expires so many hours from now.
-    Holder { value: Value, id: GrantId, hours: i64, share: Share },
+    Holder { value: Value, id: GrantId, hours: i64, permits: i64, limit: i64 },
     /// The same, with a damage to this field.
     Broken { value: Value, id: GrantId, hours: i64, field: usize, damage: Damage },
     /// Not a document.
@@ -48,15 +48,15 @@ impl Put {
             let value = chance.one_of(&[Value(own), Value(own), Value(own), Value(0), Value(7)]);
             let id = GrantId { call: chance.one_of(&[1, 10]), attempt: 3 + own };
             let hours = chance.one_of(hours);
-            let share = chance.one_of(&[
-                Share { permits: 1, limit: 3 },
-                Share { permits: 1, limit: 3 },
-                Share { permits: 1, limit: 1_000 },
-                Share { permits: 1, limit: 1_000 },
-                Share { permits: 2, limit: 2 },
-                Share { permits: 0, limit: 3 },
-                Share { permits: 1, limit: 1 },
-                Share { permits: 1, limit: 5_000 },
+            let (permits, limit) = chance.one_of(&[
+                (1, 3),
+                (1, 3),
+                (1, 1_000),
+                (1, 1_000),
+                (2, 2),
+                (0, 3),
+                (1, 1),
+                (1, 5_000),
             ]);
             match chance.below(6) {
                 0 if is_corrupt => Put::Text,
@@ -71,7 +71,7 @@ impl Put {
                     ]);
                     Put::Broken { value, id, hours, field, damage }
                 }
-                _ => Put::Holder { value, id, hours, share },
+                _ => Put::Holder { value, id, hours, permits, limit },
             }
         };
         (0..length).map(put).collect()
@@ -100,14 +100,13 @@ pub(super) fn holders_of(puts: &[Put], now: i64) -> Holders<Small> {
 
 /// The list in a real document.
 pub(super) fn written(puts: &[Put], now: i64) -> Vec<Bson> {
-    let share = Share { permits: 1, limit: 3 };
     let each = |put: &Put| match *put {
         Put::Text => Bson::from("holder"),
-        Put::Holder { value, id, hours, share } => {
-            write(value, id, now + hours * HOUR, share).into()
+        Put::Holder { value, id, hours, permits, limit } => {
+            write(value, id, now + hours * HOUR, permits, limit).into()
         }
         Put::Broken { value, id, hours, field, damage } => {
-            let mut document = write(value, id, now + hours * HOUR, share);
+            let mut document = write(value, id, now + hours * HOUR, 1, 3);
             let name = FIELDS[field];
             let (is_text, is_time) = (field < 2, name.ends_with("Ms"));
             let other = match damage {
@@ -127,7 +126,7 @@ pub(super) fn written(puts: &[Put], now: i64) -> Vec<Bson> {
     puts.iter().map(each).collect()
 }
 
-fn write(value: Value, id: GrantId, expires_at: i64, share: Share) -> Document {
+fn write(value: Value, id: GrantId, expires_at: i64, permits: i64, limit: i64) -> Document {
     doc! {
         "value": text(value),
         "id": grant_id(id).as_str(),
@@ -138,8 +137,8 @@ fn write(value: Value, id: GrantId, expires_at: i64, share: Share) -> Document {
         "ttlMs": 4 * HOUR,
         "maxClockSkewMs": HOUR,
         "metadata": metadata(Details(7)),
-        "permits": share.permits,
-        "limit": share.limit,
+        "permits": permits,
+        "limit": limit,
         "writes": 9_i64,
     }
 }

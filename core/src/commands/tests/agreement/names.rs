@@ -1,8 +1,7 @@
 //! The holder, the grant and the waiter that a step names, chosen at random.
 
-use crate::spec::{
-    EndScope, Holder, HolderElement, Holders, QueueOptions, ResumeTerms, Share, Types,
-};
+use crate::rules::permits::Permits;
+use crate::spec::{EndScope, Holder, HolderElement, Holders, QueueOptions, ResumeTerms, Types};
 use mongo_lease_core_tests::Chance;
 
 use super::small::{
@@ -21,14 +20,12 @@ const LASTS: [i64; 3] = [2 * HOUR, 4 * HOUR, 9 * HOUR];
 const SCOPES: [EndScope; 4] =
     [EndScope::BesideOthers, EndScope::Anywhere, EndScope::HeldOrQueued, EndScope::HeldOrQueued];
 
-const SHARES: [Share; 6] = [
-    Share { permits: 1, limit: 2 },
-    Share { permits: 2, limit: 2 },
-    Share { permits: 1, limit: 3 },
-    Share { permits: 2, limit: 3 },
-    Share { permits: 1, limit: 1_000 },
-    Share { permits: 1, limit: 1_000 },
-];
+const SHARES: [(u32, u32); 6] = [(1, 2), (2, 2), (1, 3), (2, 3), (1, 1_000), (1, 1_000)];
+
+fn shared_permits(chance: &mut Chance) -> Permits {
+    let (count, limit) = chance.one_of(&SHARES);
+    Permits::new(count, limit).expect("valid permits")
+}
 
 /// The callers of one sequence.
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +139,7 @@ impl Names {
 
     fn fast_attempt(&self, chance: &mut Chance) -> Step {
         let request = AcquireRequest { predecessor: None, ..self.request(chance) };
-        match request.share.is_exclusive() {
+        match request.permits.is_exclusive() {
             true => Step::FastAcquire { request, with_others: chance.below(2) > 0 },
             false => Step::FastAdmit(request),
         }
@@ -157,7 +154,7 @@ impl Names {
     fn target(&self, chance: &mut Chance) -> Target {
         let Key { value, id } = self.held;
         let except = chance.one_of(&[None, Some(self.id), Some(id), Some(self.other.id)]);
-        let call = GrantMatch::Call(chance.one_of(&[id.call, id.call, 1, 10]), except);
+        let call = GrantMatch::Call { call_id: chance.one_of(&[id.call, id.call, 1, 10]), except };
         let which = chance.one_of(&[GrantMatch::Grant(id), call, call, GrantMatch::Any]);
         let form = chance.one_of(&[self.form, self.form, Form::Either, Form::Plain, Form::List]);
         Target { value, which, form }
@@ -174,9 +171,9 @@ impl Names {
         match chance.below(6) {
             0 => return self.renew_holders(chance),
             1 => {
-                let share = chance.one_of(&SHARES);
+                let permits = shared_permits(chance);
                 let request = self.request(chance);
-                return Step::Acquire(AcquireRequest { share, predecessor: None, ..request });
+                return Step::Acquire(AcquireRequest { permits, predecessor: None, ..request });
             }
             _ => {}
         }
@@ -199,17 +196,17 @@ impl Names {
     }
 
     /// The permits and the limit that a call or a waiter asks for.
-    pub(super) fn share(&self, chance: &mut Chance) -> Share {
+    pub(super) fn permits(&self, chance: &mut Chance) -> Permits {
         match chance.below(8) < self.callers.exclusive {
-            true => Share::EXCLUSIVE,
-            false => chance.one_of(&SHARES),
+            true => Permits::EXCLUSIVE,
+            false => shared_permits(chance),
         }
     }
 
     fn request(&self, chance: &mut Chance) -> AcquireRequest {
-        let joins = |queue_max| QueueOptions { life: LIFE, queue_max };
-        let share = self.share(chance);
-        let predecessors: &[Option<Value>] = match share.is_exclusive() {
+        let joins = |max_waiting| QueueOptions { waiter_ttl: LIFE, max_waiting };
+        let permits = self.permits(chance);
+        let predecessors: &[Option<Value>] = match permits.is_exclusive() {
             true => &[None, None, Some(Value(0)), Some(Value(1))],
             false => &[None],
         };
@@ -218,7 +215,7 @@ impl Names {
         AcquireRequest {
             value: if is_holders { self.held.value } else { self.value },
             id: self.id,
-            share,
+            permits,
             ttl: chance.one_of(&[2 * HOUR, 5 * HOUR]),
             max_clock_skew: chance.one_of(&[0, HOUR]),
             sent: 0,
@@ -259,11 +256,11 @@ fn insert(value: Value, id: GrantId) -> AcquireRequest {
     AcquireRequest {
         value,
         id,
-        share: Share::EXCLUSIVE,
+        permits: Permits::EXCLUSIVE,
         ttl: 2 * HOUR,
         max_clock_skew: HOUR,
         sent: 0,
-        joins: Some(QueueOptions { life: LIFE, queue_max: 2 }),
+        joins: Some(QueueOptions { waiter_ttl: LIFE, max_waiting: 2 }),
         predecessor: None,
         details: Details(3),
     }
@@ -278,7 +275,9 @@ fn keys_in(document: &Document) -> Vec<Key> {
         Holders::Absent | Holders::Damaged => &[],
     };
     let shown = elements.iter().filter_map(|element| match element {
-        HolderElement::Holder(Holder { value, id, .. }) => Some(Key { value: *value, id: *id }),
+        HolderElement::Holder(Holder { grant, .. }) => {
+            Some(Key { value: grant.value, id: grant.id })
+        }
         HolderElement::Damaged(damaged) => {
             damaged.value.zip(damaged.id).map(|(value, id)| Key { value, id })
         }

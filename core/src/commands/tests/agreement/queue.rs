@@ -1,7 +1,7 @@
 //! Queues, valid or corrupt, as they are written to a real document and read from it.
 
 use crate::bson::{Bson, DateTime, Document, doc};
-use crate::spec::{Share, Types};
+use crate::spec::Types;
 use mongo_lease_core_tests::Chance;
 
 use super::names::Names;
@@ -24,12 +24,7 @@ const FIELDS: [&str; 9] = [
 ];
 
 /// Shares that no call may ask for.
-const INVALID: [Share; 4] = [
-    Share { permits: 0, limit: 2 },
-    Share { permits: -5, limit: 2 },
-    Share { permits: 3, limit: 2 },
-    Share { permits: 1, limit: 1_001 },
-];
+const INVALID: [(i64, i64); 4] = [(0, 2), (-5, 2), (3, 2), (1, 1_001)];
 
 /// An element that a step puts into a queue.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +61,10 @@ pub(super) fn choose(chance: &mut Chance, names: &Names, now: i64) -> Vec<Put> {
         let id = GrantId { call: chance.one_of(&[1, 10]), attempt: 30 + value.0 % 8 };
         let mut entry = entry(value, id, now + chance.one_of(beats) * HOUR);
         entry.ttl = chance.one_of(&[2 * HOUR, 5 * HOUR]);
-        entry.share = if chance.below(4) == 0 { Share::EXCLUSIVE } else { names.share(chance) };
+        if chance.below(4) > 0 {
+            let permits = names.permits(chance);
+            (entry.permits, entry.limit) = (permits.count().into(), permits.limit().into());
+        }
         if chance.below(4) == 0 {
             // It expires before its newest heartbeat, and is often alive all the same.
             entry.heartbeat_at = now + chance.one_of(&[-1, 2, 2]) * HOUR;
@@ -81,7 +79,10 @@ pub(super) fn choose(chance: &mut Chance, names: &Names, now: i64) -> Vec<Put> {
                 let endless = Put::Endless { entry, is_ttl: chance.below(2) > 0 };
                 chance.one_of(&[endless, Put::Text])
             }
-            2 => Put::Entry(Entry { share: chance.one_of(&INVALID), ..entry }),
+            2 => {
+                let (permits, limit) = chance.one_of(&INVALID);
+                Put::Entry(Entry { permits, limit, ..entry })
+            }
             _ => Put::Entry(entry),
         }
     };
@@ -97,7 +98,8 @@ fn entry(value: Value, id: GrantId, heartbeat_at: i64) -> Entry {
         expires_at: heartbeat_at + LIFE,
         ttl: 2 * HOUR,
         max_clock_skew: HOUR,
-        share: Share::EXCLUSIVE,
+        permits: 1,
+        limit: 1,
         details: Details(7),
     }
 }
@@ -140,8 +142,8 @@ fn write(entry: Entry) -> Document {
         "expiresAt": DateTime::from_millis(entry.expires_at),
         "ttlMs": entry.ttl,
         "maxClockSkewMs": entry.max_clock_skew,
-        "permits": entry.share.permits,
-        "limit": entry.share.limit,
+        "permits": entry.permits,
+        "limit": entry.limit,
         "owner": owner(entry.details),
         "metadata": metadata(entry.details),
     }

@@ -13,13 +13,11 @@ use super::steps::{Answer, LIFE, Step, Target, first_attempt};
 use super::texts::{call, duration, grant_id, held_text, instant, text};
 use crate::commands::Command;
 use crate::commands::DecodeError;
-use crate::commands::guard::Guard;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
-use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget};
-use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
+use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget, Tombstone};
+use crate::commands::renew::{GrantKey, Guard, RenewMany, RenewalTarget, Resume};
 use crate::commands::renew_holders::RenewHolders;
 use crate::commands::tests::fresh_values;
-use crate::commands::tombstone::Tombstone;
 
 pub(super) const COLLECTION: &str = "locks";
 
@@ -90,9 +88,9 @@ impl Real {
             |(key, lasts)| RenewalTarget { key: key_of(key).into(), lasts: duration(lasts) };
         let is_matched = match *step {
             Step::Heartbeat { value } => {
-                let life = duration(LIFE);
+                let waiter_ttl = duration(LIFE);
                 let places = vec![place(name, value)];
-                self.run(&Heartbeat { entries: places, life }, sent).await?.matched > 0
+                self.run(&Heartbeat { entries: places, waiter_ttl }, sent).await?.matched > 0
             }
             Step::FindEntries { value } => {
                 let places = vec![place(name, value)];
@@ -210,8 +208,8 @@ fn release_target(name: &str, target: Target, nobody: &str) -> ReleaseTarget {
     let grant = match which {
         small::GrantMatch::Any => GrantMatch::Any,
         small::GrantMatch::Grant(id) => GrantMatch::Grant(grant_id(id)),
-        small::GrantMatch::Call(number, except) => {
-            GrantMatch::Call { call_id: call(number), except: except.map(grant_id) }
+        small::GrantMatch::Call { call_id, except } => {
+            GrantMatch::Call { call_id: call(call_id), except: except.map(grant_id) }
         }
     };
     ReleaseTarget { name: name.to_owned(), value: held_text(value, nobody), grant, form }

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use crate::rules::guesses::FastForm;
-use crate::rules::permits::Permits;
 use crate::rules::slots::Lane;
 use crate::rules::timing::Timing;
-use crate::spec::{self, Share};
 use mongodb::error::{CommandError, ErrorKind};
 
 use super::real::{COLLECTION, Real, Replied};
@@ -15,7 +13,7 @@ use super::steps::Answer;
 use super::texts::{call, duration, instant, metadata, owner, read_id, text};
 use crate::bson::Timestamp;
 use crate::commands::Command;
-use crate::commands::acquire::{AcquireReply, AcquireRequest, QueueOptions, SlowAcquire};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
 use crate::commands::fast_admit::FastAdmit;
 use crate::commands::find::FindLeases;
@@ -29,7 +27,7 @@ impl Real {
     ) -> Replied {
         let command = SlowAcquire {
             request: request_for(name, request),
-            attempt: u32::from(request.id.attempt),
+            attempt_no: u32::from(request.id.attempt),
             predecessor: request.predecessor.map(text),
         };
         Ok(answer(self.run(&command, sent).await?))
@@ -65,7 +63,7 @@ impl Real {
         sent: i64,
     ) -> Replied {
         let attempt = u32::from(request.id.attempt);
-        let command = FastAdmit { request: request_for(name, request), attempt };
+        let command = FastAdmit { request: request_for(name, request), attempt_no: attempt };
         Ok(answer(self.run(&command, sent).await?))
     }
 
@@ -95,7 +93,7 @@ impl Real {
 fn fast(name: &str, request: &small::AcquireRequest, form: FastForm) -> FastAcquire {
     FastAcquire {
         request: request_for(name, request),
-        attempt: u32::from(request.id.attempt),
+        attempt_no: u32::from(request.id.attempt),
         form,
         resends: 0,
         first_sent: None,
@@ -103,10 +101,6 @@ fn fast(name: &str, request: &small::AcquireRequest, form: FastForm) -> FastAcqu
 }
 
 fn request_for(name: &str, request: &small::AcquireRequest) -> Arc<AcquireRequest> {
-    let joins = |joins: spec::QueueOptions| QueueOptions {
-        life: duration(joins.life),
-        queue_max: u32::try_from(joins.queue_max).unwrap(),
-    };
     let (ttl, max_clock_skew) = (duration(request.ttl), duration(request.max_clock_skew));
     let timing = Timing::new(ttl, max_clock_skew, None).unwrap();
     Arc::new(AcquireRequest {
@@ -115,16 +109,11 @@ fn request_for(name: &str, request: &small::AcquireRequest) -> Arc<AcquireReques
         call_id: call(request.id.call),
         owner: owner(request.details).into(),
         metadata: metadata(request.details),
-        permits: permits(request.share),
+        permits: request.permits,
         timing: Arc::new(timing),
         has_oplog: true,
-        joins: request.joins.map(joins),
+        joins: request.joins,
     })
-}
-
-fn permits(share: Share) -> Permits {
-    let number = |number: i64| u32::try_from(number).expect("a valid share");
-    Permits::new(number(share.permits), number(share.limit)).expect("a valid share")
 }
 
 fn answer(reply: AcquireReply) -> (Answer, Option<Timestamp>) {

@@ -137,7 +137,12 @@ pub(super) fn result(
     after: Option<&Document>,
 ) -> &'static str {
     let sharers = |document: Option<&Document>| -> Vec<Value> {
-        document.map(Document::sharers).into_iter().flatten().map(|holder| holder.value).collect()
+        document
+            .map(Document::sharers)
+            .into_iter()
+            .flatten()
+            .map(|holder| holder.grant.value)
+            .collect()
     };
     let (was, is) = (sharers(before), sharers(after));
     let new = is.iter().filter(|value| !was.contains(value)).count();
@@ -151,7 +156,7 @@ pub(super) fn result(
     match (step, answer) {
         (Step::Acquire(request), Answer::Granted(_)) => match holder {
             Some(value) if Some(value) == request.predecessor => INHERITED,
-            Some(value) if value == request.value && request.share.is_exclusive() => AGAIN,
+            Some(value) if value == request.value && request.permits.is_exclusive() => AGAIN,
             _ if was.contains(&request.value) && new == 0 => AGAIN,
             _ if new > 1 => WITH_OTHERS,
             _ if is.len() > 1 => BESIDE,

@@ -30,14 +30,14 @@ fn an_acquire_of_permits_is_written_out() {
 #[test]
 fn a_fast_admission_is_written_out() {
     let request = for_permits(acquire()).request;
-    assert_golden("fast-admit", &[FastAdmit { request, attempt: 3 }.build("locks", SENT)]);
+    assert_golden("fast-admit", &[FastAdmit { request, attempt_no: 3 }.build("locks", SENT)]);
 }
 
 /// The attempts of one call differ only in the number within their grant ids.
 #[test]
 fn attempts_differ_in_the_id_of_their_grant_alone() {
     for call in [joining(), for_permits(joining())] {
-        let built = |attempt| SlowAcquire { attempt, ..call.clone() }.build("locks", SENT);
+        let built = |attempt_no| SlowAcquire { attempt_no, ..call.clone() }.build("locks", SENT);
         let [third, tenth] = [3, 10].map(|attempt| Bson::from(built(attempt)).to_string());
         assert!(third.contains("\"$call.3\"") && !third.contains("\"$call.10\""), "{third}");
         assert_eq!(third.replace("\"$call.3\"", "\"$call.10\""), tenth);

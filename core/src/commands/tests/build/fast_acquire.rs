@@ -62,7 +62,7 @@ fn a_first_attempt_is_written_out() {
     // A waiting call has no use for the length of the queue.
     let waiting = FastAcquire {
         request: joining().request,
-        attempt: 3,
+        attempt_no: 3,
         form: FastForm::LookUp,
         resends: 0,
         first_sent: None,
@@ -83,7 +83,7 @@ fn first_attempts_together_are_written_out() {
     };
     let other = FastAcquire {
         request: Arc::new(AcquireRequest { name: "$other".to_owned(), ..request() }),
-        attempt: 3,
+        attempt_no: 3,
         form: FastForm::LookUp,
         resends: 0,
         first_sent: None,

@@ -7,8 +7,7 @@ use super::super::SENT;
 use super::super::paths::assert_same;
 use super::{projection, projection_without_queue, simple};
 use crate::commands::Command;
-use crate::commands::find::{FindLeases, GetLease, Page};
-use crate::commands::find_holders::FindHolders;
+use crate::commands::find::{FindHolders, FindLeases, GetLease, Page};
 use crate::commands::renew::GrantKey;
 
 /// A query, with the projection of most.

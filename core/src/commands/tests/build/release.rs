@@ -8,8 +8,7 @@ use super::super::{SENT, target, values};
 use super::golden::assert_golden;
 use super::{is_sound, line, simple, update};
 use crate::commands::Command;
-use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget};
-use crate::commands::tombstone::Tombstone;
+use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget, Tombstone};
 
 /// Each way to select a grant.
 fn whiches() -> [GrantMatch; 4] {
@@ -68,11 +67,14 @@ fn end(targets: Vec<ReleaseTarget>, scope: EndScope) -> Document {
     End { targets, scope, values: values() }.build("locks", SENT)
 }
 
-/// The pipeline is the same in each form and scope.
 #[test]
 fn an_end_is_written_out() {
     let [.., grant, _, _] = whiches();
-    assert_golden("end", &[end(vec![target(grant)], EndScope::Anywhere)]);
+    for (file, form) in [("end", Form::Plain), ("end-list", Form::List), ("end-any", Form::Either)]
+    {
+        let target = ReleaseTarget { form, ..target(grant.clone()) };
+        assert_golden(file, &[end(vec![target], EndScope::Anywhere)]);
+    }
 }
 
 #[test]
@@ -85,13 +87,25 @@ fn the_filters_of_an_end_are_written_out() {
         doc! { format!("{scope:?}"): filters.collect::<Vec<_>>() }
     });
     assert_golden("end-filters", &filters);
-    let pipeline = |scope| {
-        let mut command = end(vec![target(GrantMatch::Any)], scope);
+}
+
+/// A pipeline has no part for documents that its filter does not match.
+#[test]
+fn an_end_that_leaves_the_queue_is_for_each_form() {
+    let pipeline = |form, scope| {
+        let target = ReleaseTarget { form, ..target(GrantMatch::Any) };
+        let mut command = end(vec![target], scope);
         let statements = command.get_array_mut("updates").unwrap();
-        statements[0].as_document_mut().unwrap().remove("u")
+        statements[0].as_document_mut().unwrap().remove("u").expect("a pipeline")
     };
-    let [first, second, third] = scopes.map(pipeline);
-    assert!(first.is_some() && first == second && second == third);
+    for form in [Form::Plain, Form::List, Form::Either] {
+        let [beside, anywhere, queued] =
+            [EndScope::BesideOthers, EndScope::Anywhere, EndScope::HeldOrQueued]
+                .map(|scope| pipeline(form, scope));
+        assert_eq!(beside, anywhere);
+        assert_eq!(anywhere == queued, form == Form::Either, "{form:?}");
+        assert_eq!(queued, pipeline(Form::Either, EndScope::Anywhere));
+    }
 }
 
 #[test]

@@ -287,7 +287,7 @@ fn call(name: &str, id: &str, waits: bool) -> FastAcquire {
     let joins = joining().request.joins.filter(|_| waits);
     let (name, value, call_id) = (name.to_owned(), id.to_owned(), id.into());
     let request = Arc::new(AcquireRequest { name, value, call_id, joins, ..request() });
-    FastAcquire { request, attempt: 1, ..take() }
+    FastAcquire { request, attempt_no: 1, ..take() }
 }
 
 /// A document with this name, value and grant id.

@@ -15,7 +15,7 @@ use crate::commands::find::FindLeases;
 use crate::commands::probe::{DryRun, Hello};
 use crate::commands::release::{Delete, EndLater, GrantMatch};
 use crate::commands::renew::RenewMany;
-use crate::commands::reply::{Ended, Renewed};
+use crate::commands::reply::{Ended, Matched};
 
 /// The server's time of the replies here.
 const SERVER_NOW: DateTime = DateTime::from_millis(1_700_000_000_000);
@@ -107,7 +107,7 @@ fn without_an_oplog_the_token_comes_later() {
     });
     let mut reply = found(held_by("$$NOW"));
     for _ in 0..2 {
-        let acquire = SlowAcquire { request: request.clone(), attempt: 1, predecessor: None };
+        let acquire = SlowAcquire { request: request.clone(), attempt_no: 1, predecessor: None };
         let AcquireReply::Granted(granted) = acquire.decode(&reply, SENT).unwrap() else {
             panic!("refused");
         };
@@ -130,7 +130,7 @@ fn releases_and_renewals_count_what_they_touched() {
         let reply = doc! { "n": n, "ok": 1.0 };
         assert_eq!(release.decode(&reply, SENT).unwrap(), Ended { count, at: None });
         assert_eq!(later.decode(&reply, SENT).unwrap(), count > 0);
-        assert_eq!(renew.decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
+        assert_eq!(renew.decode(&reply, SENT).unwrap(), Matched { sent: SENT, matched: count });
     }
     let errors = doc! { "writeErrors": [{ "index": 0, "code": 112, "errmsg": "busy" }], "n": 1 };
     let nameless = doc! { "writeErrors": [7], "n": 1 };

@@ -13,7 +13,7 @@ use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
 use crate::commands::fast_admit::FastAdmit;
 use crate::commands::renew_holders::RenewHolders;
-use crate::commands::reply::Renewed;
+use crate::commands::reply::Matched;
 
 /// The answer to a call, in short.
 #[derive(Debug, PartialEq)]
@@ -59,11 +59,11 @@ fn requests() -> [Arc<AcquireRequest>; 2] {
 
 /// The slow form of both.
 fn admits() -> [SlowAcquire; 2] {
-    requests().map(|request| SlowAcquire { request, attempt: 3, predecessor: None })
+    requests().map(|request| SlowAcquire { request, attempt_no: 3, predecessor: None })
 }
 
 fn fast(request: Arc<AcquireRequest>) -> FastAdmit {
-    FastAdmit { request, attempt: 3 }
+    FastAdmit { request, attempt_no: 3 }
 }
 
 fn fast_once() -> FastAdmit {
@@ -263,7 +263,7 @@ fn renewals_of_permits_count_what_they_touched() {
     let renew = RenewHolders { grants: vec![renewed()] };
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(1), 1), (Bson::Int64(1_000), 1_000)] {
         let reply = doc! { "n": n, "ok": 1.0 };
-        assert_eq!(renew.decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
+        assert_eq!(renew.decode(&reply, SENT).unwrap(), Matched { sent: SENT, matched: count });
     }
     let error = doc! { "index": 0, "code": 121, "errmsg": "invalid" };
     let refused = doc! { "writeErrors": [error], "n": 0 };

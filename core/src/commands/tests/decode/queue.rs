@@ -11,7 +11,7 @@ use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, Refused, SlowAcquire};
 use crate::commands::heartbeat::QueueEntry;
 use crate::commands::release::{End, GrantMatch};
-use crate::commands::reply::{Ended, Renewed};
+use crate::commands::reply::{Ended, Matched};
 
 fn refused(acquire: &SlowAcquire, reply: &Document) -> Refused {
     match acquire.decode(reply, SENT).unwrap() {
@@ -119,7 +119,7 @@ fn beats_and_ends_count_what_they_touched() {
     for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(2), 2), (Bson::Int64(1_000), 1_000)] {
         // The count of matches matters, not the count of changes: two heartbeats within one millisecond change nothing.
         let reply = doc! { "n": n, "nModified": 0, "ok": 1.0 };
-        assert_eq!(beat().decode(&reply, SENT).unwrap(), Renewed { sent: SENT, matched: count });
+        assert_eq!(beat().decode(&reply, SENT).unwrap(), Matched { sent: SENT, matched: count });
         assert_eq!(end.decode(&reply, SENT).unwrap(), Ended { count, at: None });
     }
     let errors = doc! { "writeErrors": [{ "index": 0, "code": 112, "errmsg": "busy" }], "n": 1 };

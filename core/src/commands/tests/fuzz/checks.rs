@@ -14,11 +14,10 @@ use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, SlowAcquire};
 use crate::commands::find::{FindGrants, FindLeases};
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
-use crate::commands::release::{Delete, End, EndLater, GrantMatch};
+use crate::commands::release::{Delete, End, EndLater, GrantMatch, Tombstone, Tombstoned};
 use crate::commands::renew::RenewMany;
-use crate::commands::reply::Renewed;
-use crate::commands::tombstone::{Tombstone, Tombstoned};
-use crate::commands::{snapshot, token};
+use crate::commands::reply::Matched;
+use crate::commands::{reply, snapshot};
 
 /// The value at the end of the path, if each step leads into a document.
 pub(super) fn at<'a>(document: &'a Document, path: &[&str]) -> Option<&'a Bson> {
@@ -84,7 +83,7 @@ pub(super) fn acquire(reply: &Document) -> bool {
         has_oplog: false,
         ..request()
     });
-    let later = SlowAcquire { request: without_oplog, attempt: 1, predecessor: None };
+    let later = SlowAcquire { request: without_oplog, attempt_no: 1, predecessor: None };
     let successor = SlowAcquire { predecessor: Some("another".to_owned()), ..joining() };
     let believed =
         [refusing(), joining(), successor, later].map(|acquire| granted(&acquire, reply));
@@ -123,9 +122,9 @@ fn granted(acquire: &SlowAcquire, reply: &Document) -> bool {
     }
 }
 
-pub(super) fn counted(decoded: Result<Renewed, DecodeError>, reply: &Document) -> bool {
+pub(super) fn counted(decoded: Result<Matched, DecodeError>, reply: &Document) -> bool {
     match decoded {
-        Ok(Renewed { sent, matched }) => {
+        Ok(Matched { sent, matched }) => {
             assert_eq!((sent, Some(matched)), (SENT, number(reply)));
             true
         }
@@ -139,7 +138,7 @@ pub(super) fn counted(decoded: Result<Renewed, DecodeError>, reply: &Document) -
 }
 
 pub(super) fn counted_leases(decoded: Result<i64, DecodeError>, reply: &Document) -> bool {
-    counted(decoded.map(|matched| Renewed { sent: SENT, matched }), reply)
+    counted(decoded.map(|matched| Matched { sent: SENT, matched }), reply)
 }
 
 pub(super) fn beat(reply: &Document) -> bool {
@@ -237,7 +236,7 @@ pub(super) fn tick(reply: &Document) -> bool {
 }
 
 pub(super) fn token(reply: &Document) -> bool {
-    let token = token::of_reply(reply).ok();
+    let token = reply::token(reply).ok();
     assert_eq!(token, time(reply, &["operationTime"]));
     token.is_some()
 }
@@ -302,7 +301,7 @@ pub(super) fn ping(reply: &Document) -> bool {
 }
 
 pub(super) fn write_concern(reply: &Document) -> bool {
-    let error = crate::commands::reply::write_concern_error(reply);
+    let error = reply::write_concern_error(reply);
     assert_eq!(error.is_some(), reply.contains_key("writeConcernError"));
     error.is_some()
 }

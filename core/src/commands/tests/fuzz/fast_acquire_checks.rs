@@ -23,7 +23,7 @@ fn acquires() -> [FastAcquire; 3] {
     let without_oplog = Arc::new(AcquireRequest { has_oplog: false, ..request() });
     let waiting = FastAcquire {
         request: joining().request,
-        attempt: 3,
+        attempt_no: 3,
         form: FastForm::LookUp,
         resends: 0,
         first_sent: None,
@@ -33,7 +33,7 @@ fn acquires() -> [FastAcquire; 3] {
         waiting,
         FastAcquire {
             request: without_oplog,
-            attempt: 3,
+            attempt_no: 3,
             form: FastForm::LookUp,
             resends: 0,
             first_sent: None,

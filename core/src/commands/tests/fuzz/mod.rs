@@ -34,7 +34,7 @@ const DECODERS: [Decoder; 30] = [
     Decoder { name: "acquire::SlowAcquire", replies: lease_replies, check: checks::acquire },
     Decoder { name: "heartbeat::Heartbeat", replies: counts, check: checks::beat },
     Decoder { name: "heartbeat::FindEntries", replies: batches, check: checks::in_line },
-    Decoder { name: "guard::decode", replies: counts, check: checks::guard },
+    Decoder { name: "renew::decode", replies: counts, check: checks::guard },
     Decoder {
         name: "indexes::CountDuplicates",
         replies: batches,
@@ -55,7 +55,7 @@ const DECODERS: [Decoder; 30] = [
     Decoder { name: "indexes::read_index", replies: indexes, check: index_checks::read_index },
     Decoder { name: "find::FindLeases", replies: batches, check: checks::look },
     Decoder { name: "find::FindGrants", replies: batches, check: checks::look_behind },
-    Decoder { name: "tombstone::Tombstone", replies: counts, check: checks::tombstone },
+    Decoder { name: "release::Tombstone", replies: counts, check: checks::tombstone },
     Decoder { name: "probe::DryRun", replies: dry_runs, check: checks::dry_run },
     Decoder { name: "probe::Hello", replies: hellos, check: checks::hello },
     Decoder { name: "probe::IsHintUsed", replies: plans, check: checks::is_hint_used },
@@ -76,11 +76,11 @@ const DECODERS: [Decoder; 30] = [
         replies: counts,
         check: fast_acquire_checks::take_many,
     },
-    Decoder { name: "standalone_token::StandaloneToken", replies: ticks, check: checks::tick },
-    Decoder { name: "token::of_reply", replies: counts, check: checks::token },
+    Decoder { name: "renew::StandaloneToken", replies: ticks, check: checks::tick },
+    Decoder { name: "reply::token", replies: counts, check: checks::token },
     Decoder { name: "watch::decode", replies: events, check: watch_checks::watch },
     Decoder {
-        name: "find_holders::FindHolders",
+        name: "find::FindHolders",
         replies: holder_checks::batches,
         check: watch_checks::find_holders,
     },
@@ -131,10 +131,14 @@ fn every_decoder_is_in_the_table() {
 /// Every reader of a document in `commands`: commands with their replies, and functions.
 fn decoders_in_the_source() -> BTreeSet<String> {
     // Parts of those in the table, which get values that one of them has checked.
-    const PARTS: [&str; 7] = [
+    const PARTS: [&str; 11] = [
+        "acquire_parts::token",
+        "fast_acquire::document",
         "find::documents",
         "acquire_reply::read",
         "reply::count",
+        "reply::number",
+        "reply::write_errors",
         "reply::decode_counted",
         "reply::no_write_error",
         "reply::decode_update",

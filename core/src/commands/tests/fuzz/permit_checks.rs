@@ -90,7 +90,7 @@ fn decoded<C: Command<Reply = AcquireReply>>(
 fn admit(reply: &Document) -> bool {
     let all = requests().map(|request| {
         let request_of = Arc::clone(&request);
-        let command = SlowAcquire { request: request_of, attempt: 1, predecessor: None };
+        let command = SlowAcquire { request: request_of, attempt_no: 1, predecessor: None };
         decoded(&command, &request, reply, |answer, document| match answer {
             AcquireReply::Granted(_) => true,
             AcquireReply::Refused(refused) => {
@@ -107,7 +107,7 @@ fn admit(reply: &Document) -> bool {
 
 fn fast_admit(reply: &Document) -> bool {
     let all = requests().map(|request| {
-        let command = FastAdmit { request: Arc::clone(&request), attempt: 3 };
+        let command = FastAdmit { request: Arc::clone(&request), attempt_no: 3 };
         decoded(&command, &request, reply, |answer, document| match answer {
             AcquireReply::Granted(granted) => {
                 assert_eq!(granted.grant_id.as_str(), "$call.3");

@@ -8,7 +8,7 @@ use crate::rules::tombstone::is_tombstone;
 use super::super::SENT;
 use super::checks::{at, rows, text, time};
 use crate::commands::Command;
-use crate::commands::find_holders::FindHolders;
+use crate::commands::find::FindHolders;
 use crate::commands::snapshot;
 use crate::commands::watch::{self, StreamEvent};
 

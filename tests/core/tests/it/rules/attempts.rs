@@ -2,7 +2,7 @@ use mongo_lease_core::rules::attempts::{Accepted, Attempts, CleanupAction, Effec
 use mongo_lease_core::rules::time::Instant;
 
 /// The grant of the first attempt.
-const ANSWER: Accepted = Accepted::Answer { sent: Instant::from_nanos(1) };
+const ANSWER: Accepted = Accepted::Answer(Instant::from_nanos(1));
 
 #[test]
 fn a_grant_that_the_caller_takes_is_not_given_back() {
@@ -96,15 +96,15 @@ fn a_call_is_kept_only_while_more_than_one_grant_is_possible() {
 
 /// An attempt that was sent at this moment has joined the queue.
 fn joined(sent: u64) -> Effect {
-    Effect::Joined { sent: Instant::from_nanos(sent) }
+    Effect::Joined(Instant::from_nanos(sent))
 }
 
 fn answer(sent: u64) -> Accepted {
-    Accepted::Answer { sent: Instant::from_nanos(sent) }
+    Accepted::Answer(Instant::from_nanos(sent))
 }
 
 fn promotion(sent: u64) -> Accepted {
-    Accepted::Promotion { sent: Instant::from_nanos(sent) }
+    Accepted::Promotion(Instant::from_nanos(sent))
 }
 
 /// A call whose attempts were answered like this, in this order.
@@ -157,8 +157,8 @@ fn a_grant_takes_its_call_out_of_the_line() {
             (6, CleanupAction::LeaveQueue),
         ] {
             let mut attempts = match taken {
-                Accepted::Answer { .. } => answered(&[joined(sent), Effect::MaybeGranted]),
-                Accepted::Promotion { .. } => answered(&[joined(sent)]),
+                Accepted::Answer(_) => answered(&[joined(sent), Effect::MaybeGranted]),
+                Accepted::Promotion(_) => answered(&[joined(sent)]),
             };
             assert!(attempts.accept(taken));
             assert_eq!(attempts.abandon(), CleanupAction::Nothing, "the lease goes on");

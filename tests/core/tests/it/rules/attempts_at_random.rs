@@ -45,15 +45,15 @@ impl History {
                 self.under_way += 1;
             }
             2..=4 if self.under_way > 0 => {
-                let effects = [Effect::Nothing, Effect::MaybeGranted, Effect::Joined { sent }];
+                let effects = [Effect::Nothing, Effect::MaybeGranted, Effect::Joined(sent)];
                 self.answer(chance.one_of(&effects));
             }
             5 if !self.is_taken => {
                 // A grant by an answer needs an answer that grants.
                 let answers = u64::from(self.grants > 0);
                 self.take(match chance.below(1 + answers) {
-                    0 => Accepted::Promotion { sent },
-                    _ => Accepted::Answer { sent },
+                    0 => Accepted::Promotion(sent),
+                    _ => Accepted::Answer(sent),
                 });
             }
             6 => {
@@ -82,7 +82,7 @@ impl History {
         match effect {
             Effect::Nothing => {}
             Effect::MaybeGranted => self.grants += 1,
-            Effect::Joined { sent } => self.joins.push(sent),
+            Effect::Joined(sent) => self.joins.push(sent),
         }
         let next = self.attempts.answered(effect);
         self.judge(next);
@@ -97,8 +97,8 @@ impl History {
         }
         self.is_taken = true;
         let (handed_over, from) = match taken {
-            Accepted::Answer { sent } => (1, sent),
-            Accepted::Promotion { sent } => (0, sent),
+            Accepted::Answer(sent) => (1, sent),
+            Accepted::Promotion(sent) => (0, sent),
         };
         self.grants -= handed_over;
         self.joins.retain(|&joined| joined > from);
@@ -153,7 +153,7 @@ impl History {
         self.judge(next);
         while self.under_way > 0 {
             let sent = Instant::from_nanos(1 + chance.below(9));
-            let effects = [Effect::Nothing, Effect::MaybeGranted, Effect::Joined { sent }];
+            let effects = [Effect::Nothing, Effect::MaybeGranted, Effect::Joined(sent)];
             self.answer(chance.one_of(&effects));
         }
         assert_eq!((self.grants, self.joins.len()), (0, 0));

@@ -158,8 +158,8 @@ fn at_random_nobody_is_lost_and_nobody_waits_without_need() {
 }
 
 #[test]
-fn calls_about_a_held_up_document_share_a_command() {
-    // The name, whether this call met the document held up, and a number.
+fn calls_about_a_blocked_document_share_a_command() {
+    // The name, whether this call met the document blocked, and a number.
     type Call = (&'static str, bool, u32);
     let apart = |calls: &[Call]| {
         let (groups, together) = apart(calls.to_vec(), |call| call.0, |call| call.1);
@@ -171,7 +171,7 @@ fn calls_about_a_held_up_document_share_a_command() {
     assert_eq!(apart(&nothing), (vec![], vec![1, 2, 3]));
     let every = [("b", true, 1), ("a", true, 2), ("b", true, 3)];
     assert_eq!(apart(&every), (vec![vec![2], vec![1, 3]], vec![]));
-    // One call is enough: the others about its document would only be held up in turn.
+    // One call is enough: the others about its document would only be blocked in turn.
     let one = [("b", false, 1), ("a", false, 2), ("b", true, 3), ("c", false, 4)];
     assert_eq!(apart(&one), (vec![vec![1, 3]], vec![2, 4]));
 }

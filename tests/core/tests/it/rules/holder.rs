@@ -29,7 +29,7 @@ fn a_renewal_is_sent_at_a_third_of_the_ttl_and_counts_from_then() {
     let mut holder = Holder::granted(&timing(), RENEWS, at(0));
     assert_eq!(holder.on(&timing(), at(9), HoldEvent::Timer), HoldAction::WakeAt(at(10)));
     assert_eq!(holder.on(&timing(), at(10), HoldEvent::Timer), HoldAction::Renew { alone: false });
-    let next = holder.on(&timing(), at(14), HoldEvent::Renewed { sent: at(10) });
+    let next = holder.on(&timing(), at(14), HoldEvent::Renewed(at(10)));
     assert_eq!(next, HoldAction::WakeAt(at(20)));
     assert_eq!(holder.valid_until(), at(10).after(timing().validity()));
 }
@@ -40,7 +40,7 @@ fn a_renewal_is_confirmed_though_it_was_due_within_a_microsecond() {
     let mut holder = Holder::granted(&timing(), RENEWS, at(0));
     let due = at(10).after(Duration::from_nanos(999));
     assert_eq!(holder.on(&timing(), due, HoldEvent::Timer), HoldAction::Renew { alone: false });
-    let next = holder.on(&timing(), at(11), HoldEvent::Renewed { sent: due.whole_micros() });
+    let next = holder.on(&timing(), at(11), HoldEvent::Renewed(due.whole_micros()));
     assert_eq!(next, HoldAction::WakeAt(at(20)));
 }
 
@@ -48,7 +48,7 @@ fn a_renewal_is_confirmed_though_it_was_due_within_a_microsecond() {
 fn a_late_renewal_reply_does_not_shorten_the_validity() {
     let mut holder = Holder::granted(&timing(), RENEWS, at(0));
     let renewed = |holder: &mut Holder, now, sent| {
-        holder.on(&timing(), at(now), HoldEvent::Renewed { sent: at(sent) })
+        holder.on(&timing(), at(now), HoldEvent::Renewed(at(sent)))
     };
     assert_eq!(renewed(&mut holder, 16, 15), HoldAction::WakeAt(at(25)));
     assert_eq!(renewed(&mut holder, 17, 10), HoldAction::WakeAt(at(25)));
@@ -69,7 +69,7 @@ fn a_hanging_renewal_is_sent_again_and_does_not_delay_the_loss() {
         ],
     );
     let renew = HoldAction::Renew { alone: false };
-    let lost = HoldAction::Lost(Loss::OutOfReach { since: at(10) });
+    let lost = HoldAction::Lost(Loss::OutOfReach(at(10)));
     assert_eq!(next, [renew, renew, renew, renew, lost, HoldAction::Nothing]);
 }
 
@@ -78,7 +78,7 @@ fn a_confirmation_that_comes_after_the_end_is_too_late() {
     let mut holder = Holder::granted(&timing(), RENEWS, at(0));
     assert!(holder.is_valid(at(29)));
     assert!(!holder.is_valid(at(30)));
-    let next = holder.on(&timing(), at(30), HoldEvent::Renewed { sent: at(20) });
+    let next = holder.on(&timing(), at(30), HoldEvent::Renewed(at(20)));
     assert_eq!(next, HoldAction::Lost(Loss::NotRenewed));
     assert!(!holder.is_valid(at(0)), "a loss is final");
 }
@@ -100,7 +100,7 @@ fn a_failed_older_renewal_does_not_disturb_the_pending_one() {
 
 #[test]
 fn the_server_saying_that_it_is_not_ours_is_a_loss_at_once() {
-    let next = answers(RENEWS, &[(1, HoldEvent::NotOurs), (2, HoldEvent::Renewed { sent: at(1) })]);
+    let next = answers(RENEWS, &[(1, HoldEvent::NotOurs), (2, HoldEvent::Renewed(at(1)))]);
     assert_eq!(next, [HoldAction::Lost(Loss::NotOurs), HoldAction::Nothing]);
 }
 
@@ -124,7 +124,7 @@ fn a_cap_ends_the_lease_and_its_renewals() {
         options,
         &[
             (10, HoldEvent::Timer),
-            (11, HoldEvent::Renewed { sent: at(10) }),
+            (11, HoldEvent::Renewed(at(10))),
             (20, HoldEvent::Timer),
             (35, HoldEvent::Timer),
         ],
@@ -146,10 +146,10 @@ fn only_a_pause_past_an_asked_end_is_an_end_as_asked() {
     let capped = |seconds| HoldOptions { max_hold: Some(Duration::from_secs(seconds)), ..RENEWS };
     let once = HoldOptions { renews: false, max_hold: None };
     let sent = [(10, HoldEvent::Timer)];
-    let renewed = [sent[0], (11, HoldEvent::Renewed { sent: at(10) })];
+    let renewed = [sent[0], (11, HoldEvent::Renewed(at(10)))];
     let retry_after = retry();
     let failed = [sent[0], (11, HoldEvent::RenewalFailed { sent: at(10), retry_after })];
-    let out_of_reach = Loss::OutOfReach { since: at(10) };
+    let out_of_reach = Loss::OutOfReach(at(10));
     let table: [(_, &[_], _); 9] = [
         (RENEWS, &[], Loss::NotRenewed),
         (RENEWS, &renewed, Loss::NotRenewed),
@@ -176,9 +176,9 @@ fn a_guarded_lease_renews_alone_until_a_later_renewal_succeeds() {
     let mut on = |second, event| holder.on(&timing(), at(second), event);
     assert_eq!(on(10, HoldEvent::Timer), HoldAction::Renew { alone: false });
     assert_eq!(on(11, HoldEvent::Guarded), HoldAction::WakeAt(at(15)));
-    assert_eq!(on(12, HoldEvent::Renewed { sent: at(10) }), HoldAction::WakeAt(at(20)));
+    assert_eq!(on(12, HoldEvent::Renewed(at(10))), HoldAction::WakeAt(at(20)));
     assert_eq!(on(20, HoldEvent::Timer), HoldAction::Renew { alone: true });
-    assert_eq!(on(21, HoldEvent::Renewed { sent: at(20) }), HoldAction::WakeAt(at(30)));
+    assert_eq!(on(21, HoldEvent::Renewed(at(20))), HoldAction::WakeAt(at(30)));
     assert_eq!(on(30, HoldEvent::Timer), HoldAction::Renew { alone: false });
 }
 
@@ -189,11 +189,11 @@ fn a_later_write_to_its_document_ends_renewing_alone() {
     let mut on = |second, event| holder.on(&timing(), at(second), event);
     assert_eq!(on(1, HoldEvent::Guarded), HoldAction::WakeAt(at(10)));
     // Sent before the guard, it says nothing of the transaction.
-    let earlier = HoldEvent::DocumentWritten { sent: at(0) };
+    let earlier = HoldEvent::DocumentWritten(at(0));
     assert_eq!(on(2, earlier), HoldAction::WakeAt(at(10)));
     assert_eq!(on(10, HoldEvent::Timer), HoldAction::Renew { alone: true });
     // The lease itself is not renewed by it: that is still due.
-    let later = HoldEvent::DocumentWritten { sent: at(9) };
+    let later = HoldEvent::DocumentWritten(at(9));
     assert_eq!(on(11, later), HoldAction::WakeAt(at(15)));
     assert_eq!(on(15, HoldEvent::Timer), HoldAction::Renew { alone: false });
 }
@@ -206,11 +206,11 @@ fn a_late_failure_after_a_newer_renewal_does_not_delay_the_loss() {
         &[
             (10, HoldEvent::Timer),
             (15, HoldEvent::Timer),
-            (16, HoldEvent::Renewed { sent: at(15) }),
+            (16, HoldEvent::Renewed(at(15))),
             (17, failed),
             (25, HoldEvent::Timer),
             (45, HoldEvent::Timer),
         ],
     );
-    assert_eq!(next[5], HoldAction::Lost(Loss::OutOfReach { since: at(25) }));
+    assert_eq!(next[5], HoldAction::Lost(Loss::OutOfReach(at(25))));
 }

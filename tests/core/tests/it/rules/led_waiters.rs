@@ -35,7 +35,7 @@ fn the_first_call_of_a_process_rechecks_for_all() {
 
 #[test]
 fn the_next_call_rechecks_a_waiter_ttl_after_it_leads() {
-    let leads = WaitEvent::Leads { poll_floor: 15 * SECOND };
+    let leads = WaitEvent::Leads(15 * SECOND);
     let led = |second| WaitEvent::Refused(WaitRefusal { ahead: 5, led_by: 3, ..refusal(second) });
     let wake = |second| WaitAction::WakeAt(at(second));
     let next = answers(until(500), &[(40, led(39)), (60, leads), (70, WaitEvent::Timer)]);
@@ -43,6 +43,6 @@ fn the_next_call_rechecks_a_waiter_ttl_after_it_leads() {
     // It does not put off what is due sooner, and makes a call that sends its first attempt no slower.
     assert_eq!(answers(until(500), &[(40, led(39)), (95, leads)])[1], wake(100));
     assert_eq!(answers(until(500), &[(40, leads)]), [WaitAction::Acquire]);
-    let floor = WaitEvent::Leads { poll_floor: SECOND };
+    let floor = WaitEvent::Leads(SECOND);
     assert_eq!(answers(until(500), &[(40, led(39)), (60, floor)])[1], wake(61));
 }

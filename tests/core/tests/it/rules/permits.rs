@@ -3,10 +3,7 @@
 use mongo_lease_testbed::Seed;
 
 use mongo_lease_core::rules::permits::{LIMIT_MAX, Permits, PermitsDefect, fit_together, fitting};
-use mongo_lease_core::spec::{
-    AcquireRequest, AsBuilt, Document, LIMIT_MAX as SPEC_LIMIT_MAX, QueueOptions, Share, Types,
-    acquire,
-};
+use mongo_lease_core::spec::{AcquireRequest, AsBuilt, Document, QueueOptions, Types, acquire};
 use mongo_lease_core_tests::Chance;
 
 fn permits(count: u32, limit: u32) -> Permits {
@@ -102,11 +99,11 @@ impl Types for Numbers {
 }
 
 fn request(number: u64, permits: Permits) -> AcquireRequest<Numbers> {
-    let joins = Some(QueueOptions { life: 10, queue_max: 100 });
+    let joins = Some(QueueOptions { waiter_ttl: 10, max_waiting: 100 });
     AcquireRequest {
         value: number,
         id: number,
-        share: Share { permits: permits.count().into(), limit: permits.limit().into() },
+        permits,
         ttl: 10,
         max_clock_skew: 0,
         sent: 0,
@@ -125,7 +122,6 @@ fn choose(chance: &mut Chance) -> Permits {
 /// Both were written apart: the specification keeps sums, and the rules compare all holders each time.
 #[test]
 fn at_random_the_specification_admits_as_many_as_fit() {
-    assert_eq!(SPEC_LIMIT_MAX, i64::from(LIMIT_MAX));
     let seed = Seed::fixed("permits that fit", 0);
     let (mut all_fit, mut some_wait) = (0, 0);
     for run in 0..2_000 {

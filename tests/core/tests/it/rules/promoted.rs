@@ -69,9 +69,9 @@ fn the_first_renewal_makes_it_whole_and_the_next_ones_keep_it() {
     let mut holder = promoted(RENEWS);
     let mut on = |second, event| holder.on(&timing(), at(second), event);
     assert_eq!(on(4, HoldEvent::Timer), RENEW);
-    assert_eq!(on(5, HoldEvent::Renewed { sent: at(4) }), HoldAction::WakeAt(at(14)));
+    assert_eq!(on(5, HoldEvent::Renewed(at(4))), HoldAction::WakeAt(at(14)));
     assert_eq!(on(14, HoldEvent::Timer), RENEW);
-    assert_eq!(on(15, HoldEvent::Renewed { sent: at(14) }), HoldAction::WakeAt(at(24)));
+    assert_eq!(on(15, HoldEvent::Renewed(at(14))), HoldAction::WakeAt(at(24)));
     assert_eq!(holder.valid_until(), at(14).after(timing().validity()));
 }
 
@@ -81,7 +81,7 @@ fn who_does_not_renew_is_renewed_once() {
     let mut on = |now, event| holder.on(&timing(), now, event);
     let end = at(4).after(timing().validity());
     assert_eq!(on(at(4), HoldEvent::Timer), RENEW);
-    assert_eq!(on(at(5), HoldEvent::Renewed { sent: at(4) }), HoldAction::WakeAt(end));
+    assert_eq!(on(at(5), HoldEvent::Renewed(at(4))), HoldAction::WakeAt(end));
     for second in [6, 14, 24, 33] {
         assert_eq!(on(at(second), HoldEvent::Timer), HoldAction::WakeAt(end), "{second}");
     }
@@ -124,7 +124,7 @@ fn a_first_renewal_that_failed_is_tried_again() {
             (6, HoldEvent::Timer),
             (7, failed(6)),
             (8, HoldEvent::Timer),
-            (9, HoldEvent::Renewed { sent: at(8) }),
+            (9, HoldEvent::Renewed(at(8))),
         ];
         let again = [5_500, 7_500].map(|millis| HoldAction::WakeAt(millis_at(millis)));
         let end = at(8).after(timing().validity());
@@ -146,7 +146,7 @@ fn a_first_renewal_that_hangs_is_sent_again() {
         let _ = holder.on(&timing(), at(second), event);
     }
     let end = at(4).after(timing().validity());
-    let on = holder.on(&timing(), millis_at(9_500), HoldEvent::Renewed { sent: at(4) });
+    let on = holder.on(&timing(), millis_at(9_500), HoldEvent::Renewed(at(4)));
     assert_eq!(on, HoldAction::WakeAt(end));
     assert_eq!(holder.on(&timing(), at(20), HoldEvent::Timer), HoldAction::WakeAt(end));
 }
@@ -156,10 +156,9 @@ fn a_promotion_that_is_never_made_whole_is_lost_after_its_term() {
     let failed = HoldEvent::RenewalFailed { sent: at(4), retry_after: SECOND };
     for options in [RENEWS, ONCE] {
         let next = answers(options, &[(4, HoldEvent::Timer), (5, failed), (10, HoldEvent::Timer)]);
-        assert_eq!(next[2], HoldAction::Lost(Loss::OutOfReach { since: at(4) }));
-        let next =
-            answers(options, &[(4, HoldEvent::Timer), (10, HoldEvent::Renewed { sent: at(4) })]);
-        assert_eq!(next[1], HoldAction::Lost(Loss::OutOfReach { since: at(4) }), "too late");
+        assert_eq!(next[2], HoldAction::Lost(Loss::OutOfReach(at(4))));
+        let next = answers(options, &[(4, HoldEvent::Timer), (10, HoldEvent::Renewed(at(4)))]);
+        assert_eq!(next[1], HoldAction::Lost(Loss::OutOfReach(at(4))), "too late");
         let next = answers(options, &[(4, HoldEvent::Timer), (5, HoldEvent::NotOurs)]);
         assert_eq!(next[1], HoldAction::Lost(Loss::NotOurs));
         // No renewal was tried: the process stood still.
@@ -173,8 +172,7 @@ fn the_callers_own_renewal_makes_it_whole_as_well() {
     for options in [RENEWS, ONCE] {
         let end = at(1).after(timing().validity());
         let wake = if options.renews { at(11) } else { end };
-        let next =
-            answers(options, &[(2, HoldEvent::Renewed { sent: at(1) }), (4, HoldEvent::Timer)]);
+        let next = answers(options, &[(2, HoldEvent::Renewed(at(1))), (4, HoldEvent::Timer)]);
         assert_eq!(next, [HoldAction::WakeAt(wake); 2]);
     }
 }
@@ -185,8 +183,7 @@ fn a_cap_within_the_term_needs_no_renewal() {
         let capped = |seconds| HoldOptions { renews, max_hold: Some(seconds * SECOND) };
         let next = answers(capped(5), &[(4, HoldEvent::Timer), (5, HoldEvent::Timer)]);
         assert_eq!(next, [HoldAction::WakeAt(at(5)), HoldAction::Lost(Loss::EndedAsAsked)]);
-        let next =
-            answers(capped(20), &[(4, HoldEvent::Timer), (5, HoldEvent::Renewed { sent: at(4) })]);
+        let next = answers(capped(20), &[(4, HoldEvent::Timer), (5, HoldEvent::Renewed(at(4)))]);
         assert_eq!(next, [RENEW, HoldAction::WakeAt(at(20))]);
     }
 }
@@ -212,13 +209,13 @@ fn a_promoted_holder_believes_in_what_was_confirmed() {
             let retry_after = chance.one_of(&[Duration::ZERO, SECOND / 10, SECOND]);
             let event = match chance.below(5) {
                 0..=1 => HoldEvent::Timer,
-                2 => HoldEvent::Renewed { sent: newest },
+                2 => HoldEvent::Renewed(newest),
                 3 => HoldEvent::RenewalFailed { sent: newest, retry_after },
                 _ => HoldEvent::Guarded,
             };
             let next = holder.on(&timing, now, event);
             let is_in_time = now < until;
-            if let (HoldEvent::Renewed { sent }, true) = (event, is_in_time) {
+            if let (HoldEvent::Renewed(sent), true) = (event, is_in_time) {
                 until = until.max(sent.after(timing.validity()));
                 is_whole = true;
             }
@@ -255,7 +252,7 @@ fn a_failure_after_the_only_needed_renewal_ends_as_asked() {
     let end = at(4).after(timing().validity());
     assert_eq!(on(at(4), HoldEvent::Timer), RENEW);
     assert_eq!(on(at(9), HoldEvent::Timer), RENEW, "the first of them hangs");
-    let renewed = on(millis_at(9_500), HoldEvent::Renewed { sent: at(4) });
+    let renewed = on(millis_at(9_500), HoldEvent::Renewed(at(4)));
     assert_eq!(renewed, HoldAction::WakeAt(end));
     let failed = HoldEvent::RenewalFailed { sent: at(9), retry_after: SECOND };
     assert_eq!(on(at(11), failed), HoldAction::WakeAt(end));

@@ -12,7 +12,7 @@ fn fill(slots: &mut Slots, lane: Lane) -> usize {
 fn whatever_others_have_one_slot_is_left_for_what_is_critical() {
     for all in LANES_MIN..200 {
         let mut slots = Slots::new(all);
-        let others = [Lane::Acquire, Lane::HeldUpAcquire, Lane::HeldUpCritical];
+        let others = [Lane::Acquire, Lane::BlockedAcquire, Lane::BlockedCritical];
         let taken: usize = others.map(|lane| fill(&mut slots, lane)).iter().sum();
         assert!(taken < all, "{all}");
         assert!(slots.occupy(Lane::Critical), "{all}");
@@ -34,16 +34,16 @@ fn each_lane_has_a_slot_of_its_own() {
 }
 
 #[test]
-fn held_up_documents_have_few_slots() {
-    let [critical, held_up_critical, acquire, held_up_acquire] =
+fn blocked_documents_have_few_slots() {
+    let [critical, blocked_critical, acquire, blocked_acquire] =
         Lane::ALL.map(|lane| fill(&mut Slots::new(10), lane));
     assert_eq!((critical, acquire), (10, 7));
-    assert_eq!((held_up_critical, held_up_acquire), (1, 1));
-    // With more slots, each lane for held-up documents has more of them, but never more than a quarter.
+    assert_eq!((blocked_critical, blocked_acquire), (1, 1));
+    // With more slots, each lane for blocked documents has more of them, but never more than a quarter.
     for all in 16..200 {
-        let held_up = [Lane::HeldUpCritical, Lane::HeldUpAcquire];
-        let held_up = held_up.map(|lane| fill(&mut Slots::new(all), lane));
-        assert!(held_up.iter().all(|slots| (2..=all / 4).contains(slots)), "{held_up:?} of {all}");
+        let blocked = [Lane::BlockedCritical, Lane::BlockedAcquire];
+        let blocked = blocked.map(|lane| fill(&mut Slots::new(all), lane));
+        assert!(blocked.iter().all(|slots| (2..=all / 4).contains(slots)), "{blocked:?} of {all}");
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn promoted(sent: u64) -> WaitEvent {
 }
 
 /// A promotion is accepted, for the longest term by [`timing`] and [`LIFE`].
-pub(super) const TAKEN: WaitAction = WaitAction::TakePromotion { term: LIFE };
+pub(super) const TAKEN: WaitAction = WaitAction::TakePromotion(LIFE);
 
 /// A waiter that gives up after this many seconds.
 pub(super) fn until(deadline: u64) -> Waiter {

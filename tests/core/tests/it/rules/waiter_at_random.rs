@@ -19,7 +19,7 @@ const SERVER_MS: i64 = 1_700_000_000_000;
 /// A waiter, and all that is known of it from outside.
 struct History {
     timing: Timing,
-    life: Duration,
+    waiter_ttl: Duration,
     waiter: Waiter,
     deadline: Instant,
     now: Instant,
@@ -34,14 +34,14 @@ struct History {
 impl History {
     fn new(chance: &mut Chance) -> History {
         let ttl = chance.one_of(&[TTL_MIN, 5_000 * MILLI, 30_000 * MILLI, 3_600_000 * MILLI]);
-        let life = chance.one_of(&[WAITER_TTL_MIN, 10_000 * MILLI, WAITER_TTL_MAX]);
+        let waiter_ttl = chance.one_of(&[WAITER_TTL_MIN, 10_000 * MILLI, WAITER_TTL_MAX]);
         let waits = chance.one_of(&[Duration::ZERO, 3_000 * MILLI, 300_000 * MILLI, Duration::MAX]);
         let now = Instant::START.after(Duration::from_secs(1_000));
         let deadline = now.after(waits);
         History {
             timing: Timing::new(ttl, 1_000 * MILLI, None).unwrap(),
-            life,
-            waiter: Waiter::new(deadline, life),
+            waiter_ttl,
+            waiter: Waiter::new(deadline, waiter_ttl),
             deadline,
             now,
             refused_at: None,
@@ -74,7 +74,7 @@ impl History {
                 poll_floor: chance.one_of(&[500 * MILLI, 15_000 * MILLI, 3_600_000 * MILLI]),
             }),
             4 => WaitEvent::Recheck,
-            5 => WaitEvent::Leads { poll_floor: 15_000 * MILLI },
+            5 => WaitEvent::Leads(15_000 * MILLI),
             _ => {
                 let later = chance.one_of(&[0, 4_000, 30_000, 3_600_000, i64::MAX - SERVER_MS]);
                 WaitEvent::Promoted { sent, expires_at_ms: Some(SERVER_MS + later) }
@@ -89,7 +89,7 @@ impl History {
         let (poll, floor) = (self.now.after(refusal.poll), self.now.after(refusal.poll_floor));
         // A waiter before it need not count as dead before the waiter ttl is over, and a promoted one that has died had
         // no longer.
-        let dead_at = self.now.after(self.life);
+        let dead_at = self.now.after(self.waiter_ttl);
         let (from, by, at_any_rate) = match (refusal.is_notified, refusal.ahead) {
             (true, 0) => (free_at, free_at.after(MILLI), floor),
             // The first call of the process does that for the others.
@@ -119,13 +119,13 @@ impl History {
         match event {
             WaitEvent::Refused(refusal) => self.refused(&refusal),
             WaitEvent::Recheck | WaitEvent::Promoted { .. }
-                if !matches!(next, WaitAction::TakePromotion { .. }) =>
+                if !matches!(next, WaitAction::TakePromotion(_)) =>
             {
                 self.look_by = None;
                 self.look_from = Instant::START;
             }
-            WaitEvent::Leads { poll_floor } => {
-                let dead_at = self.now.after(self.life.min(poll_floor));
+            WaitEvent::Leads(poll_floor) => {
+                let dead_at = self.now.after(self.waiter_ttl.min(poll_floor));
                 self.look_from = self.look_from.min(dead_at);
                 self.look_by = self.look_by.map(|by| by.min(dead_at));
             }
@@ -139,18 +139,18 @@ impl History {
                 assert!(at >= self.look_from.min(self.deadline), "{at:?}");
                 assert!(self.look_by.is_some_and(|by| at <= by), "{at:?} {:?}", self.look_by);
             }
-            WaitAction::TakePromotion { term } => {
+            WaitAction::TakePromotion(term) => {
                 let WaitEvent::Promoted { sent, .. } = event else {
                     panic!("nothing was promoted: {event:?}");
                 };
                 assert!(Some(sent) >= self.refused_at, "overtaken");
-                let longest = self.timing.ttl.min(self.life);
+                let longest = self.timing.ttl.min(self.waiter_ttl);
                 assert!(term <= longest && self.left(sent, term) >= longest / 3);
             }
             WaitAction::GiveUp => assert!(is_over),
         }
         if is_over {
-            assert!(matches!(next, WaitAction::GiveUp | WaitAction::TakePromotion { .. }));
+            assert!(matches!(next, WaitAction::GiveUp | WaitAction::TakePromotion(_)));
         }
         if let (WaitEvent::Recheck | WaitEvent::Promoted { .. }, WaitAction::WakeAt(_)) =
             (event, next)
@@ -188,12 +188,12 @@ fn a_waiter_always_has_something_to_wait_for() {
             let kind = match next {
                 WaitAction::Acquire => 0,
                 WaitAction::WakeAt(_) => 1,
-                WaitAction::TakePromotion { .. } => 2,
+                WaitAction::TakePromotion(_) => 2,
                 WaitAction::GiveUp => 3,
             };
             counts[kind] += 1;
             history.now = match (next, chance.below(3)) {
-                (WaitAction::TakePromotion { .. } | WaitAction::GiveUp, 0) => break,
+                (WaitAction::TakePromotion(_) | WaitAction::GiveUp, 0) => break,
                 (WaitAction::WakeAt(at), 0) if at < Instant::FAR_FUTURE => at,
                 (_, 1) => history.now,
                 (_, _) => {
@@ -214,24 +214,24 @@ fn an_entry_lives_as_long_as_its_waiter() {
     let seed = Seed::fixed("heartbeats of waiters", 5);
     let mut chance = Chance::new(seed.number());
     for _ in 0..2_000 {
-        let life = chance.one_of(&[WAITER_TTL_MIN, 10_000 * MILLI, WAITER_TTL_MAX]);
+        let waiter_ttl = chance.one_of(&[WAITER_TTL_MIN, 10_000 * MILLI, WAITER_TTL_MAX]);
         let joined = Instant::START.after(Duration::from_millis(chance.below(100_000)));
         let waits = Duration::from_millis(chance.below(3_600_000));
         let deadline = joined.after(waits);
         let (mut beaten, mut beats) = (joined, 0);
         loop {
-            let due = next_heartbeat_at(beaten, life, deadline);
+            let due = next_heartbeat_at(beaten, waiter_ttl, deadline);
             if due == Instant::FAR_FUTURE {
                 break;
             }
-            assert!(beaten < due && due.after(life / 3) < beaten.after(life));
+            assert!(beaten < due && due.after(waiter_ttl / 3) < beaten.after(waiter_ttl));
             let is_lost = chance.below(2) == 0;
-            beaten = if is_lost { due.after(life / 3) } else { due };
+            beaten = if is_lost { due.after(waiter_ttl / 3) } else { due };
             beats += 1;
         }
-        assert!(beaten.after(life) >= deadline);
+        assert!(beaten.after(waiter_ttl) >= deadline);
         assert!(Duration::from_nanos(1) * beats <= Duration::from_nanos(1) + waits);
-        let third = (life / 3).as_nanos();
+        let third = (waiter_ttl / 3).as_nanos();
         assert!(u128::from(beats) <= 1 + waits.as_nanos() / third, "{beats} in {waits:?}");
     }
 }

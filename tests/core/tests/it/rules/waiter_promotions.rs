@@ -42,19 +42,19 @@ fn a_promotion_is_taken_while_a_third_of_its_term_is_left() {
         (millis(100), LIFE, third(millis(100), millis(2))),
         (30 * SECOND, millis(500), third(millis(500), millis(5))),
     ];
-    for (ttl, life, longest) in table {
+    for (ttl, waiter_ttl, longest) in table {
         let timing = Timing::new(ttl, SECOND, None).unwrap();
         let promoted_at = |now| {
-            let mut waiter = Waiter::new(at(100), life);
+            let mut waiter = Waiter::new(at(100), waiter_ttl);
             let _ = waiter.on(&timing, at(40), refused(40));
             waiter.on(&timing, now, promoted(40))
         };
-        let taken = WaitAction::TakePromotion { term: ttl.min(life) };
+        let taken = WaitAction::TakePromotion(ttl.min(waiter_ttl));
         let last = at(40).after(longest);
-        assert_eq!(promoted_at(at(40)), taken, "{ttl:?} {life:?}");
-        assert_eq!(promoted_at(last), taken, "{ttl:?} {life:?}");
-        assert_eq!(promoted_at(last.after(NANO)), WaitAction::Acquire, "{ttl:?} {life:?}");
-        assert_eq!(promoted_at(at(99)), WaitAction::Acquire, "{ttl:?} {life:?}");
+        assert_eq!(promoted_at(at(40)), taken, "{ttl:?} {waiter_ttl:?}");
+        assert_eq!(promoted_at(last), taken, "{ttl:?} {waiter_ttl:?}");
+        assert_eq!(promoted_at(last.after(NANO)), WaitAction::Acquire, "{ttl:?} {waiter_ttl:?}");
+        assert_eq!(promoted_at(at(99)), WaitAction::Acquire, "{ttl:?} {waiter_ttl:?}");
     }
 }
 
@@ -94,7 +94,7 @@ fn a_promotion_is_taken_for_no_longer_than_its_expiry() {
     let expiring = |second: i64| Some(3_600_000 + 1_000 * second);
     // From the refusal to the expiry, less the maximum clock skew, the server's whole milliseconds, and the margin.
     let left = 14 * SECOND - SECOND - millis(1);
-    let shorter = WaitAction::TakePromotion { term: left - left / 100 - 3 * SECOND };
+    let shorter = WaitAction::TakePromotion(left - left / 100 - 3 * SECOND);
     for (sent, expires_at_ms, wanted) in [
         (43, expiring(60), TAKEN),
         (43, Some(i64::MAX), TAKEN),

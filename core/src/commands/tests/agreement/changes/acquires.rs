@@ -16,7 +16,7 @@ pub(in crate::commands::tests::agreement) const OF_ACQUIRES: &[Change] = &[
     change("SlowAcquire", "shortens a share that it finds again", |it| {
         second_of(it, "$max", "$$each.expiresAt")
     }),
-    change("SlowAcquire", "shortens the life of its entry", |it| {
+    change("SlowAcquire", "shortens the waiter_ttl of its entry", |it| {
         second_of(it, "$max", "$$old.expiresAt")
     }),
     change("SlowAcquire", "counts from $$NOW, although its heartbeat is newer", |it| {
@@ -41,9 +41,9 @@ pub(in crate::commands::tests::agreement) const OF_ACQUIRES: &[Change] = &[
         let so_far = doc! { "$cond": [{ "$isNumber": "$$each.writes" }, "$$each.writes", 0] };
         instead_of(it, &doc! { "$add": [so_far.clone(), 1] }, so_far)
     }),
-    change("SlowAcquire", "takes the shorter ttl", |it| second_of(it, "$max", "$grant.ttlMs")),
+    change("SlowAcquire", "takes the shorter ttl", |it| second_of(it, "$max", "$$grant.ttlMs")),
     change("SlowAcquire", "takes the smaller clock skew", |it| {
-        second_of(it, "$max", "$grant.maxClockSkewMs")
+        second_of(it, "$max", "$$grant.maxClockSkewMs")
     }),
     change("SlowAcquire", "takes the shorter ttl of a share", |it| {
         second_of(it, "$max", "$$each.ttlMs")

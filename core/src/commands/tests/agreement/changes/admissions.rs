@@ -122,19 +122,13 @@ pub(in crate::commands::tests::agreement) const OF_ADMISSIONS: &[Change] = &[
     }),
     change("SlowAcquire", "admits waiters for their whole ttl", for_the_whole_ttl),
     change("SlowAcquire", "admits for less than nothing", for_a_negative_time),
-    change("SlowAcquire", "is granted no more than the life of its entry", |it| {
+    change("SlowAcquire", "is granted no more than the waiter_ttl of its entry", |it| {
         argument_of(it, "$cond", 2, |all| {
             all[1].as_str().is_some_and(|path| path.ends_with(".ttlMs")) && has(&all[2], "$max")
         })
     }),
-    change("SlowAcquire", "counts a promotion from $$NOW", |it| {
-        first_of(it, "$max", "$$first.heartbeatAt")
-    }),
     change("SlowAcquire", "counts an admission from $$NOW", |it| {
         first_of(it, "$max", "$$each.heartbeatAt")
-    }),
-    change("SlowAcquire", "tells of an admission from $$NOW", |it| {
-        first_of(it, "$max", "$$this.heartbeatAt")
     }),
 ];
 

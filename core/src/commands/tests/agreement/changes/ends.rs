@@ -124,9 +124,6 @@ pub(in crate::commands::tests::agreement) const OF_ENDS: &[Change] = &[
     change("End", "admits waiters that hold already", with_holders_twice),
     change("End", "admits waiters for their whole ttl", for_the_whole_ttl),
     change("End", "admits for less than nothing", for_a_negative_time),
-    change("End", "counts a promotion from $$NOW", |it| {
-        first_of(it, "$max", "$$first.heartbeatAt")
-    }),
     change("End", "counts an admission from $$NOW", |it| {
         first_of(it, "$max", "$$each.heartbeatAt")
     }),
@@ -166,7 +163,7 @@ fn is_choice(all: &[Bson]) -> bool {
 
 /// The arguments of the condition that the first waiter is told of an earlier end.
 fn is_told(all: &[Bson]) -> bool {
-    all.len() == 3 && is(&all[0], doc! { "$eq": ["$$count", 0] })
+    all.len() == 3 && is(&all[0], doc! { "$eq": ["$$admitted", []] })
 }
 
 /// The fields of a lease that ends.

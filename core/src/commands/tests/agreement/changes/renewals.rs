@@ -64,7 +64,7 @@ pub(in crate::commands::tests::agreement) const OF_RENEWALS: &[Change] = &[
     change("Heartbeat", "moves the time of the newest one back", |it| {
         first_of(it, "$max", "$$each.heartbeatAt")
     }),
-    change("Heartbeat", "shortens the life of the entry", |it| {
+    change("Heartbeat", "shortens the waiter_ttl of the entry", |it| {
         second_of(it, "$max", "$$each.expiresAt")
     }),
     change("Heartbeat", "stores an older echo", |it| {

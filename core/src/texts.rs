@@ -1,10 +1,8 @@
-//! The specification's types as the store in memory has them: texts.
+//! The specification's types as the database has them: texts.
 
-use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
 use crate::bson::Document;
-
 use crate::format;
 use crate::rules::ids;
 use crate::rules::tombstone::PREFIX;
@@ -38,18 +36,6 @@ impl PartialEq for Details {
 
 impl Eq for Details {}
 
-impl PartialOrd for Details {
-    fn partial_cmp(&self, other: &Details) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Details {
-    fn cmp(&self, other: &Details) -> Ordering {
-        self.as_texts().cmp(&other.as_texts())
-    }
-}
-
 impl Hash for Details {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_texts().hash(state);
@@ -66,7 +52,7 @@ impl Types for Texts {
         call.has(grant)
     }
 
-    /// No other program has an index on the values here: so one value does for all documents.
+    /// In memory, no other program has an index on the values: so one does for all documents.
     fn nobody() -> String {
         format!("{PREFIX}in memory")
     }
@@ -76,6 +62,8 @@ impl Types for Texts {
     }
 }
 
+/// Which of a value's grants a release ends.
+pub type GrantMatch = spec::GrantMatch<Texts>;
 /// The document of a lease.
 pub type LeaseDocument = spec::Document<Texts>;
 /// The field of the last promotion.

@@ -1,17 +1,10 @@
 //! Why an attempt at a command failed, and whether its write may have been applied.
 
-mod write_error;
-
-#[cfg(feature = "memory")]
-pub(crate) use write_error::driver_command_error;
-
 use mongo_lease_core::commands::{DecodeError, StatementError};
-use mongo_lease_core::rules::outcome::{
-    self, DriverTrouble, MAYBE_APPLIED, NOT_APPLIED, Outcome, Then,
-};
-use mongodb::error::{Error as DriverError, ErrorKind};
-
-use write_error::driver_write_error;
+use mongo_lease_core::rules::{Advice, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED, outcome};
+use mongodb::bson::{Bson, Deserializer, Document};
+use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
+use serde::Deserialize;
 
 /// Why one attempt at a command failed.
 #[derive(Clone, Debug)]
@@ -40,6 +33,11 @@ pub(crate) enum Cause {
     ShutDown,
 }
 
+/// No answer came in time.
+pub(crate) const UNANSWERED: Failure = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
+/// The caller's time was over, or it had gone, before the command was sent.
+pub(crate) const NOT_SENT: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::NotSent };
+
 impl Failure {
     /// The code of the server's error, if the server refused the command.
     pub(crate) fn server_code(&self) -> Option<i32> {
@@ -54,7 +52,7 @@ impl Failure {
     /// Whether the server answered, but the write may have been applied: it cut the command off, or could not confirm
     /// that the write will last. Nothing of the command is carried out after that.
     pub(crate) fn is_cut_off(&self) -> bool {
-        self.is_held_up() || matches!(self.cause, Cause::WriteConcern(_))
+        self.is_blocked() || matches!(self.cause, Cause::WriteConcern(_))
     }
 
     /// Whether the driver found no server in all the time that its client allows for that.
@@ -63,7 +61,7 @@ impl Failure {
     }
 
     /// Whether the server itself said that something held the command up: then sending a part of it may succeed.
-    pub(crate) fn is_held_up(&self) -> bool {
+    pub(crate) fn is_blocked(&self) -> bool {
         const MAX_TIME_MS_EXPIRED: i32 = 50;
         self.server_code() == Some(MAX_TIME_MS_EXPIRED)
     }
@@ -91,7 +89,7 @@ pub(crate) fn driver_failure(error: DriverError) -> Failure {
     Failure { outcome: driver_outcome(&error), cause: Cause::Driver(error) }
 }
 
-/// Classifies a driver error by its effect on the write.
+/// The effect of a driver error on the write.
 pub(crate) fn driver_outcome(error: &DriverError) -> Outcome {
     // The driver's labels for "not sent": the server was overloaded and did nothing, or there was no connection.
     let did_nothing = error.contains_label("SystemOverloadedError")
@@ -104,39 +102,58 @@ pub(crate) fn driver_outcome(error: &DriverError) -> Outcome {
         ErrorKind::Command(command) => outcome::of_command_error(command.code),
         ErrorKind::ServerSelection { .. }
         | ErrorKind::ConnectionPoolCleared { .. }
-        | ErrorKind::DnsResolve { .. } => outcome::of_driver_trouble(DriverTrouble::NotSent),
+        | ErrorKind::DnsResolve { .. } => NOT_APPLIED,
         ErrorKind::InvalidArgument { .. }
         | ErrorKind::Authentication { .. }
         | ErrorKind::BsonSerialization(_)
         | ErrorKind::SessionsNotSupported
         | ErrorKind::InvalidTlsConfig { .. }
         | ErrorKind::IncompatibleServer { .. }
-        | ErrorKind::Shutdown => outcome::of_driver_trouble(DriverTrouble::Misuse),
-        _ => outcome::of_driver_trouble(DriverTrouble::Broken),
+        | ErrorKind::Shutdown => REFUSED,
+        // The connection broke, or the reply could not be read.
+        _ => MAYBE_APPLIED,
     }
 }
 
 /// The failure for a reply that is not what it should be.
 pub(crate) fn decode_failure(error: DecodeError) -> Failure {
-    let outcome = match &error {
-        DecodeError::Write { outcome, .. } => *outcome,
-        DecodeError::Unsupported(_) => Outcome { maybe_applied: true, then: Then::Stop },
-        DecodeError::Reply(_) => MAYBE_APPLIED,
+    let (outcome, cause) = match error {
+        DecodeError::Write { source: StatementError { code, message }, outcome } => {
+            (outcome, write_error(code, &message).map_or(Cause::Reply(message), Cause::Write))
+        }
+        DecodeError::Unsupported(missing) => {
+            (Outcome { maybe_applied: true, advice: Advice::Stop }, Cause::Unsupported(missing))
+        }
+        DecodeError::Reply(message) => (MAYBE_APPLIED, Cause::Reply(message)),
     };
-    Failure { outcome, cause: error.into() }
+    Failure { outcome, cause }
 }
 
-impl From<DecodeError> for Cause {
-    fn from(error: DecodeError) -> Cause {
-        match error {
-            DecodeError::Write { source: StatementError { code, message }, .. } => {
-                match driver_write_error(code, &message) {
-                    Some(source) => Cause::Write(source),
-                    None => Cause::Reply(message),
-                }
-            }
-            DecodeError::Reply(message) => Cause::Reply(message),
-            DecodeError::Unsupported(missing) => Cause::Unsupported(missing),
-        }
+/// The driver's form of the error of one statement. The driver does not build it for commands that are sent as
+/// documents.
+fn write_error(code: i32, message: &str) -> Option<DriverError> {
+    let error = deserialized([("code", code.into()), ("errmsg", message.into())]).ok()?;
+    Some(ErrorKind::Write(WriteFailure::WriteError(error)).into())
+}
+
+/// The driver's form of a command's error, for a store in memory.
+#[cfg(feature = "memory")]
+pub(crate) fn command_error(code: i32, code_name: &str) -> DriverError {
+    let message = "a fault that a test has planned";
+    let fields =
+        [("code", code.into()), ("codeName", code_name.into()), ("errmsg", message.into())];
+    match deserialized(fields) {
+        Ok(error) => ErrorKind::Command(error).into(),
+        // A later driver may need more fields.
+        Err(error) => error,
     }
+}
+
+/// A part of the driver's errors, which only a deserializer can construct.
+fn deserialized<'de, T: Deserialize<'de>>(
+    fields: impl IntoIterator<Item = (&'static str, Bson)>,
+) -> Result<T, DriverError> {
+    let fields = fields.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let fields = Document::from_iter(fields);
+    T::deserialize(Deserializer::new(fields.into())).map_err(DriverError::custom)
 }

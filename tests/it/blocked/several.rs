@@ -1,4 +1,4 @@
-//! Several held-up documents in one command.
+//! Several blocked documents in one command.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::common::assert_done;
 use crate::patience::{bounded, until_nothing_is_left};
 
 #[tokio::test]
-async fn each_of_several_held_up_leases_is_found() {
+async fn each_of_several_blocked_leases_is_found() {
     const HELD_UP: [usize; 5] = [0, 7, 8, 31, 59];
     let setup = setup().await;
     let held = setup.hold(&names("lease", 60)).await;
@@ -19,21 +19,21 @@ async fn each_of_several_held_up_leases_is_found() {
     }
     let started = Instant::now();
     let releasing: Vec<_> = held.into_iter().map(|lease| tokio::spawn(lease.release())).collect();
-    let (mut held_up, mut others) = (Vec::new(), Vec::new());
+    let (mut blocked, mut others) = (Vec::new(), Vec::new());
     for (number, release) in releasing.into_iter().enumerate() {
-        if HELD_UP.contains(&number) { held_up.push(release) } else { others.push(release) }
+        if HELD_UP.contains(&number) { blocked.push(release) } else { others.push(release) }
     }
     for release in others {
         assert_eq!(bounded(release).await.unwrap().unwrap(), Released::Released);
     }
     eprintln!("55 of 60 releases were answered after {:?}", started.elapsed());
-    assert!(held_up.iter().all(|release| !release.is_finished()));
+    assert!(blocked.iter().all(|release| !release.is_finished()));
     for mut session in sessions {
         session.abort_transaction().await.unwrap();
     }
     // A command may be cut off just when its documents become free. It is then sent again, and may find nothing.
-    for release in held_up {
-        assert_done(bounded(release).await.unwrap().unwrap(), "a held-up lease");
+    for release in blocked {
+        assert_done(bounded(release).await.unwrap().unwrap(), "a blocked lease");
     }
     until_nothing_is_left(&setup.database).await;
 }

@@ -1,4 +1,4 @@
-//! Fifty leases are released, and the document of one of them is held up.
+//! Fifty leases are released, and the document of one of them is blocked.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ const LEASES: usize = 50;
 /// Neither the first nor the last statement of a command.
 const HELD_UP: usize = 20;
 
-/// Returns when no document except that of the held-up lease, and those of `others`, names a holder.
+/// Returns when no document except that of the blocked lease, and those of `others`, names a holder.
 async fn until_only_one_is_held(setup: &Setup, others: &[&str]) {
     let rest = || {
         let names: Vec<_> = others.iter().copied().chain(["lease:20"]).collect();
@@ -50,7 +50,7 @@ async fn dropped_leases_are_free_or_handed_on(by: By) {
     let gone = async || {
         (locks(&setup.database).count_documents(all.clone()).await.unwrap() == 0).then_some(())
     };
-    until("the held-up lease is free too", gone).await;
+    until("the blocked lease is free too", gone).await;
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn leases_dropped_beside_a_guarded_one_are_free_soon() {
 }
 
 #[tokio::test]
-async fn leases_dropped_beside_a_held_up_one_are_free_soon() {
+async fn leases_dropped_beside_a_blocked_one_are_free_soon() {
     dropped_leases_are_free_or_handed_on(By::Stranger).await;
 }
 
@@ -86,13 +86,13 @@ async fn a_shutdown_beside_a_guarded_lease_releases_the_rest() {
 }
 
 #[tokio::test]
-async fn a_shutdown_beside_a_held_up_lease_releases_the_rest() {
+async fn a_shutdown_beside_a_blocked_lease_releases_the_rest() {
     a_shutdown_releases_the_others(By::Stranger).await;
 }
 
 /// A lease that was dropped before is given back in the background, and does not delay a shutdown either.
 #[tokio::test]
-async fn a_shutdown_ends_the_give_back_of_a_held_up_lease() {
+async fn a_shutdown_ends_the_give_back_of_a_blocked_lease() {
     let (setup, mut held) = fifty().await;
     let mut session = setup.hold_up(&held[HELD_UP], By::Stranger).await;
     drop(held.remove(HELD_UP));
@@ -110,16 +110,16 @@ async fn concurrent_releases_are_answered(by: By) {
     let started = Instant::now();
     let mut releasing: Vec<_> =
         held.into_iter().map(|lease| tokio::spawn(lease.release())).collect();
-    let held_up = releasing.remove(HELD_UP);
+    let blocked = releasing.remove(HELD_UP);
     for release in releasing {
         assert_eq!(bounded(release).await.unwrap().unwrap(), Released::Released);
     }
     eprintln!("{by:?}: 49 releases were answered after {:?}", started.elapsed());
-    assert!(!held_up.is_finished(), "the transaction was too short");
+    assert!(!blocked.is_finished(), "the transaction was too short");
 
     session.abort_transaction().await.unwrap();
     // Its earlier attempts were cut off, and it was ours all the time.
-    assert_eq!(bounded(held_up).await.unwrap().unwrap(), Released::Released);
+    assert_eq!(bounded(blocked).await.unwrap().unwrap(), Released::Released);
     assert_eq!(locks(&setup.database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
@@ -129,6 +129,6 @@ async fn releases_beside_that_of_a_guarded_lease_are_answered() {
 }
 
 #[tokio::test]
-async fn releases_beside_that_of_a_held_up_lease_are_answered() {
+async fn releases_beside_that_of_a_blocked_lease_are_answered() {
     concurrent_releases_are_answered(By::Stranger).await;
 }

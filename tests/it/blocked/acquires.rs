@@ -1,4 +1,4 @@
-//! Calls for free leases, beside calls for leases whose documents are held up.
+//! Calls for free leases, beside calls for leases whose documents are blocked.
 
 use std::time::{Duration, Instant};
 
@@ -15,26 +15,26 @@ use crate::spy::Spy;
 const UNDER_WAY_MAX: usize = 4;
 
 #[tokio::test]
-async fn free_leases_are_granted_beside_a_held_up_one() {
+async fn free_leases_are_granted_beside_a_blocked_one() {
     const WAIT: Duration = Duration::from_secs(3);
     let setup = setup().await;
-    let mut session = setup.expired_and_held_up("held up").await;
+    let mut session = setup.expired_and_blocked("blocked").await;
 
     let started = Instant::now();
     let mut free: Vec<_> =
         names("free", 39).iter().map(|name| waiting(&setup.leases, name, WAIT)).collect();
     // In the middle of the others.
-    let held_up = waiting(&setup.leases, "held up", Duration::from_secs(300));
+    let blocked = waiting(&setup.leases, "blocked", Duration::from_secs(300));
     free.extend(names("more", 39).iter().map(|name| waiting(&setup.leases, name, WAIT)));
     let mut leases = Vec::new();
     for call in free {
         leases.push(bounded(call).await.unwrap().expect("it is free"));
     }
     eprintln!("78 free leases were granted after {:?}", started.elapsed());
-    assert!(!held_up.is_finished(), "the transaction was too short");
+    assert!(!blocked.is_finished(), "the transaction was too short");
 
     session.abort_transaction().await.unwrap();
-    assert!(bounded(held_up).await.unwrap().unwrap().is_valid());
+    assert!(bounded(blocked).await.unwrap().unwrap().is_valid());
 }
 
 /// A statement that is sent again may find the grant of its first sending, and then writes nothing. The time of such a
@@ -46,16 +46,16 @@ async fn what_is_sent_again_is_told_by_a_look_also_alone() {
     let (client, spy) = Spy::client(&setup.server).await;
     let leases = manager(&setup.database, &client).await;
     let mut sessions = Vec::new();
-    for name in names("filler", UNDER_WAY_MAX).iter().chain(&["held up".to_owned()]) {
-        sessions.push(setup.expired_and_held_up(name).await);
+    for name in names("filler", UNDER_WAY_MAX).iter().chain(&["blocked".to_owned()]) {
+        sessions.push(setup.expired_and_blocked(name).await);
     }
-    let mut held_up: Vec<_> =
+    let mut blocked: Vec<_> =
         names("filler", UNDER_WAY_MAX).iter().map(|name| waiting(&leases, name, LONG)).collect();
     until_blocked(&setup.server, &setup.database).await;
-    // One command of two statements, of which the second is held up.
+    // One command of two statements, of which the second is blocked.
     let free = waiting(&leases, "free", LONG);
     tokio::task::yield_now().await;
-    held_up.push(waiting(&leases, "held up", LONG));
+    blocked.push(waiting(&leases, "blocked", LONG));
     let lease = bounded(free).await.unwrap().unwrap();
 
     let is_about_it = |document: &Document| document.get_str("name").ok() == Some("free");
@@ -77,7 +77,7 @@ async fn what_is_sent_again_is_told_by_a_look_also_alone() {
     let granted_at = document(&setup.database, "free").await.unwrap();
     let granted_at = granted_at.get_document("grant").unwrap().get_datetime("acquiredAt").unwrap();
     assert!(i64::from(granted.seconds()) >= granted_at.timestamp_millis() / 1000);
-    assert!(held_up.iter().all(|call| !call.is_finished()));
+    assert!(blocked.iter().all(|call| !call.is_finished()));
     for mut session in sessions {
         session.abort_transaction().await.unwrap();
     }
@@ -144,13 +144,13 @@ async fn idle_ping(leases: &LeaseManager) -> Duration {
 }
 
 #[tokio::test]
-async fn many_calls_for_one_held_up_lease_delay_nobody() {
+async fn many_calls_for_one_blocked_lease_delay_nobody() {
     let setup = setup().await;
-    let mut session = setup.expired_and_held_up("held up").await;
+    let mut session = setup.expired_and_blocked("blocked").await;
     let once: Vec<_> = (0..14)
         .map(|_| {
             let leases = setup.leases.clone();
-            tokio::spawn(async move { leases.try_acquire("held up").await })
+            tokio::spawn(async move { leases.try_acquire("blocked").await })
         })
         .collect();
     until_blocked(&setup.server, &setup.database).await;
@@ -181,17 +181,17 @@ async fn many_calls_for_one_held_up_lease_delay_nobody() {
 
 /// With few slots there is no room for lanes: attempts are short, and renewals go first.
 #[tokio::test]
-async fn with_one_slot_a_held_up_lease_delays_nobody_for_long() {
+async fn with_one_slot_a_blocked_lease_delays_nobody_for_long() {
     let setup = setup().await;
-    let mut session = setup.expired_and_held_up("held up").await;
+    let mut session = setup.expired_and_blocked("blocked").await;
     for slots in [1, 2, 3] {
         let own = setup.database.through(&Server::client(&setup.server).await);
         let leases = LeaseManager::builder(&own).max_in_flight(slots).ttl(Duration::from_secs(3));
         let leases = leases.build().await.unwrap();
         let renewed = leases.acquire(format!("renewed:{slots}")).await.unwrap();
         let mut events = Listener::of(&leases);
-        let held_up: Vec<_> =
-            (0..4).map(|_| waiting(&leases, "held up", Duration::from_secs(300))).collect();
+        let blocked: Vec<_> =
+            (0..4).map(|_| waiting(&leases, "blocked", Duration::from_secs(300))).collect();
         let started = Instant::now();
         for name in names(&format!("free:{slots}"), 8) {
             let wait = Duration::from_secs(10);
@@ -200,7 +200,7 @@ async fn with_one_slot_a_held_up_lease_delays_nobody_for_long() {
         eprintln!("{slots} slots: 8 free leases, one by one, after {:?}", started.elapsed());
         events.renewals(&format!("renewed:{slots}"), 4).await;
         assert!(renewed.is_valid());
-        assert!(held_up.iter().all(|call| !call.is_finished()));
+        assert!(blocked.iter().all(|call| !call.is_finished()));
         let stopped = async || (leases.shutdown().await.tasks_left == 0).then_some(());
         until("nothing is left", stopped).await;
     }

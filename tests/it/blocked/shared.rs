@@ -1,7 +1,7 @@
-//! A held-up document in which one manager has several permits or several waiting calls.
+//! A blocked document in which one manager has several permits or several waiting calls.
 //!
-//! Commands on held-up documents have one slot. With a command for each permit or call, those of one document would
-//! keep other held-up documents waiting.
+//! Commands on blocked documents have one slot. With a command for each permit or call, those of one document would
+//! keep other blocked documents waiting.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn wanted(statement: &Document, field: &str) -> usize {
 }
 
 #[tokio::test]
-async fn permits_of_a_held_up_name_are_renewed_together() {
+async fn permits_of_a_blocked_name_are_renewed_together() {
     let setup = setup().await;
     let (client, spy) = Spy::client(&setup.server).await;
     let own = setup.database.through(&client);
@@ -39,7 +39,7 @@ async fn permits_of_a_held_up_name_are_renewed_together() {
     let mut session = setup.hold_up_named("a").await;
     let mut events = Listener::of(&leases);
     spy.commands();
-    // All three fail twice. From the first time on it is known that the document is held up.
+    // All three fail twice. From the first time on it is known that the document is blocked.
     let mut failed = 0;
     events
         .find(|event| {
@@ -59,7 +59,7 @@ async fn permits_of_a_held_up_name_are_renewed_together() {
 }
 
 #[tokio::test]
-async fn calls_for_a_held_up_name_share_heartbeats() {
+async fn calls_for_a_blocked_name_share_heartbeats() {
     let setup = setup().await;
     let all = setup.leases.semaphore("a", 3).acquire().permits(3).await.unwrap();
     let (client, spy) = Spy::client(&setup.server).await;
@@ -74,7 +74,7 @@ async fn calls_for_a_held_up_name_share_heartbeats() {
         async || updates(&spy).iter().any(|it| wanted(it, "queue.value") == 3).then_some(());
     until("all three have a heartbeat in common", together).await;
     let mut session = setup.hold_up_named("a").await;
-    // The first one finds the document held up.
+    // The first one finds the document blocked.
     let mut heartbeats = Vec::new();
     while heartbeats.len() < 4 {
         let more = async || {

@@ -1,4 +1,4 @@
-//! One document that a transaction holds up delays no call that does not need it.
+//! One document that a transaction blocks delays no call that does not need it.
 //!
 //! Each test keeps the transaction open until everything that must happen has happened: nothing here waits for its end.
 //! The times are printed, for the commit messages of changes here.
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::common::migrated;
 use crate::patience::locks;
 
-/// How a document is held up.
+/// How a document is blocked.
 #[derive(Clone, Copy, Debug)]
 enum By {
     /// Its holder guards a transaction with it, and knows that.
@@ -65,8 +65,8 @@ impl Setup {
         held
     }
 
-    /// An expired lease whose document a transaction holds up.
-    async fn expired_and_held_up(&self, name: &str) -> ClientSession {
+    /// An expired lease whose document a transaction blocks.
+    async fn expired_and_blocked(&self, name: &str) -> ClientSession {
         let expired = doc! { "name": name, "value": "gone", "expiresAt": Bson::Null };
         locks(&self.database).insert_one(expired).await.unwrap();
         self.hold_up_named(name).await

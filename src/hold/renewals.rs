@@ -1,0 +1,205 @@
+//! Groups due leases into renewal commands, and tells each lease what became of its renewal.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use mongo_lease_core::commands::{GrantKey, LeaseSnapshot, SharedSnapshot};
+use mongo_lease_core::rules::{Delays, HoldAction, HoldEvent, Instant, apart, pieces};
+
+use super::unmatched::{loss_of, share_of};
+use crate::clock;
+use crate::hold::{AgendaKey, Holding};
+use crate::retry::RetryPolicy;
+
+/// The maximum number of leases in one renewal command.
+const BATCH_MAX: usize = 2_000;
+
+/// A lease in the renewer's agenda, with its number.
+pub(super) type NumberedHolding = (AgendaKey, Arc<Holding>);
+
+/// A lease whose renewal is due.
+pub(super) struct Due {
+    pub(super) member: NumberedHolding,
+    /// Renewed in a command of its document, because a transaction may hold that.
+    pub(super) alone: bool,
+}
+
+impl Due {
+    fn name(&self) -> &str {
+        self.member.1.key.name()
+    }
+}
+
+/// Leases that one command renews.
+pub(super) struct Batch {
+    pub(super) members: Vec<NumberedHolding>,
+    /// When the rules declared them due.
+    pub(super) planned_at: Instant,
+    /// All are in one document, which is likely to be blocked.
+    pub(super) is_blocked: bool,
+    /// Whether others may hold these leases too. Those have a command of their own.
+    pub(super) is_shared: bool,
+    deadline: Duration,
+}
+
+impl Batch {
+    pub(super) fn policy(&self, now: Instant) -> RetryPolicy {
+        RetryPolicy::one_attempt(now, self.deadline)
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.members.iter().map(|(_, holding)| holding.key.name())
+    }
+
+    /// How many documents its renewal matches if all leases are still there. Those of one name are in one document.
+    pub(super) fn documents(&self) -> i64 {
+        let documents =
+            if self.is_shared { self.distinct_names().len() } else { self.members.len() };
+        i64::try_from(documents).unwrap_or(i64::MAX)
+    }
+
+    pub(super) fn keys(&self) -> Vec<GrantKey> {
+        self.members.iter().map(|(_, holding)| GrantKey::clone(&holding.key)).collect()
+    }
+
+    pub(super) fn distinct_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.names().collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// A batch of these members alone, to be sent again.
+    pub(super) fn of(&self, members: Vec<NumberedHolding>) -> Batch {
+        let Batch { planned_at, is_blocked, is_shared, deadline, .. } = *self;
+        Batch { members, planned_at, is_blocked, is_shared, deadline }
+    }
+
+    /// Splits the batch, or returns it as an error if it has one lease only. Each piece has two thirds of the time of
+    /// the whole: so one blocked lease among 2,000 is isolated while there is still time for the others.
+    pub(super) fn pieces(self) -> Result<Vec<Batch>, Batch> {
+        let Batch { members, planned_at, is_blocked, is_shared, deadline } = self;
+        let batch =
+            |members, deadline| Batch { members, planned_at, is_blocked, is_shared, deadline };
+        match pieces(members, |(_, holding)| holding.key.name()) {
+            Ok(pieces) => Ok(pieces.into_iter().map(|it| batch(it, deadline * 2 / 3)).collect()),
+            Err(members) => Err(batch(members, deadline)),
+        }
+    }
+}
+
+/// Groups due leases into commands. Those whose document a transaction may hold get a command of their own.
+pub(super) fn batches(due: Vec<Due>, planned_at: Instant) -> impl Iterator<Item = Batch> {
+    let is_shared = |(_, holding): &NumberedHolding| !holding.permits.is_exclusive();
+    let (mut shared, exclusive): (Vec<Due>, Vec<Due>) =
+        due.into_iter().partition(|due| is_shared(&due.member));
+    // So that those of one name share a command, of which the reply tells whether all of them were there.
+    shared.sort_by(|one, other| one.name().cmp(other.name()));
+    let mut commands: Vec<(Vec<NumberedHolding>, bool)> = Vec::new();
+    for due in [exclusive, shared] {
+        let (alone, together) = apart(due, Due::name, |due| due.alone);
+        let document = |due: Vec<Due>| (due.into_iter().map(|due| due.member).collect(), true);
+        commands.extend(alone.into_iter().map(document));
+        let mut members = together.into_iter().map(|due| due.member).peekable();
+        while members.peek().is_some() {
+            commands.push((members.by_ref().take(BATCH_MAX).collect(), false));
+        }
+    }
+    commands.into_iter().map(move |(members, is_blocked)| {
+        let deadlines = members.iter().map(|(_, holding)| holding.timing.bulk_deadline());
+        let deadline = deadlines.min().unwrap_or_default();
+        let is_shared = members.first().is_some_and(is_shared);
+        Batch { deadline, members, planned_at, is_blocked, is_shared }
+    })
+}
+
+/// The outcomes of a renewal that was sent at `sent` and matched fewer documents than it named, by a look at these.
+///
+/// The echo tells which documents this very command has written.
+pub(super) fn after_look(
+    batch: &Batch,
+    seen: &[LeaseSnapshot],
+    sent: Instant,
+) -> Vec<(AgendaKey, HoldAction)> {
+    let by_name: HashMap<&str, &LeaseSnapshot> =
+        seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
+    let outcome = |member: &NumberedHolding| {
+        let (number, holding) = member;
+        let found = by_name.get(holding.key.name()).copied();
+        match loss_of(&holding.key, found) {
+            Some(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
+            None if is_echo(found.and_then(|seen| seen.sent), sent) => renewed(member, sent),
+            None => failed(member, batch.planned_at, "its document is damaged"),
+        }
+    };
+    batch.members.iter().map(outcome).collect()
+}
+
+/// The same as [`after_look`] for leases that others may hold too. Returns also the leases that were kept from being
+/// renewed by another one of their names that has ended: to be renewed again, without that one.
+pub(super) fn after_look_at_holders(
+    batch: &Batch,
+    seen: &[SharedSnapshot],
+    sent: Instant,
+) -> (Vec<(AgendaKey, HoldAction)>, Vec<NumberedHolding>) {
+    let by_name: HashMap<&str, &SharedSnapshot> =
+        seen.iter().map(|seen| (seen.lease.info.name.as_str(), seen)).collect();
+    let found = |holding: &Holding| {
+        share_of(&holding.key, by_name.get(holding.key.name()).copied())
+            .map(|holder| is_echo(holder.sent, sent))
+    };
+    // A release of this process may not show in a read yet.
+    let has_ended = |holding: &Holding| holding.has_ended() || found(holding).is_err();
+    let ended = batch.members.iter().filter(|(_, holding)| has_ended(holding));
+    let incomplete: HashSet<&str> = ended.map(|(_, holding)| holding.key.name()).collect();
+    let (mut outcomes, mut again) = (Vec::new(), Vec::new());
+    for member in &batch.members {
+        let (number, holding) = member;
+        match found(holding) {
+            Err(reason) => {
+                outcomes.push((*number, holding.on(HoldEvent::NotOurs, Some(reason))));
+            }
+            Ok(true) => outcomes.push(renewed(member, sent)),
+            // Its release takes it off the agenda.
+            Ok(false) if holding.has_ended() => {}
+            Ok(false) if incomplete.contains(holding.key.name()) => again.push(member.clone()),
+            Ok(false) => {
+                outcomes.push(failed(member, batch.planned_at, "its document is damaged"));
+            }
+        }
+    }
+    (outcomes, again)
+}
+
+fn is_echo(echo: Option<i64>, sent: Instant) -> bool {
+    echo.and_then(|echo| u64::try_from(echo).ok()) == Some(sent.as_micros())
+}
+
+/// Reports a confirmed renewal to the rules.
+pub(super) fn renewed(
+    (number, holding): &NumberedHolding,
+    sent: Instant,
+) -> (AgendaKey, HoldAction) {
+    let next = holding.on(HoldEvent::Renewed(sent), None);
+    if matches!(next, HoldAction::WakeAt(_)) {
+        holding.tell_renewed();
+    }
+    (*number, next)
+}
+
+/// Reports an unconfirmed renewal to the rules.
+pub(super) fn failed(
+    (number, holding): &NumberedHolding,
+    sent: Instant,
+    reason: &str,
+) -> (AgendaKey, HoldAction) {
+    let first = holding.timing.renew_after / 20;
+    let delays = Delays { first, longest: first * 2 };
+    let retry_after = clock::jittered(delays).next().unwrap_or(first);
+    let next = holding.on(HoldEvent::RenewalFailed { sent, retry_after }, None);
+    if matches!(next, HoldAction::WakeAt(_)) {
+        holding.tell_renewal_failed(reason);
+    }
+    (*number, next)
+}
