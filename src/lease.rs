@@ -17,6 +17,7 @@ use crate::error::{Error, LostReason, Result};
 use crate::failure::{Failure, decode_failure};
 use crate::hold::unmatched::{Unmatched, why_unmatched};
 use crate::hold::{AgendaKey, Holding};
+use crate::options::{check_name, check_value};
 use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::telemetry::Operation;
@@ -74,8 +75,11 @@ impl LeaseKey {
         self.token
     }
 
-    pub(crate) fn grant_key(&self) -> GrantKey {
-        GrantKey::new(&self.name, &self.value, &GrantId::from(&*self.grant))
+    /// The grant that the key names. A forged key might name documents that are nobody's, or several holders'.
+    pub(crate) fn grant_key(&self) -> Result<GrantKey> {
+        check_name(&self.name)?;
+        check_value(&self.value)?;
+        Ok(GrantKey::new(&self.name, &self.value, &GrantId::from(&*self.grant)))
     }
 }
 

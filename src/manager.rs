@@ -118,24 +118,26 @@ impl LeaseManager {
     ///
     /// # Errors
     /// [`Error::Lost`] if the lease has expired, has another holder, or was already resumed ([`LostReason::Resumed`]);
-    /// [`Error::MongoDb`] or [`Error::Unknown`] if the database did not answer. After `Unknown` the key may be used up.
+    /// [`Error::InvalidName`] or [`Error::InvalidOption`] for a key that no lease gave; [`Error::MongoDb`] or
+    /// [`Error::Unknown`] if the database did not answer. After `Unknown` the key may be used up.
     ///
     /// # Cancel safety
     /// Dropping the future may use up the key: then no process holds the lease, and its name stays reserved until the
     /// ttl is over. It can be released by its name and value.
     pub async fn resume(&self, key: LeaseKey) -> Result<Lease> {
         self.engine.check_may_write()?;
+        let resumed_key = key.grant_key()?;
         let fresh_id = self.engine.id.call(&clock::random_hex::<16>()?).resumed_grant();
         let grant_key = GrantKey::new(key.name(), key.value(), &fresh_id);
         let timing = Arc::clone(&self.engine.timing);
-        let resume = Resume { key: key.grant_key(), fresh_id, ttl: None, timing };
+        let resume = Resume { key: resumed_key.clone(), fresh_id, ttl: None, timing };
         let policy = self.engine.policy();
         let answer = retry::run_alone(&self.engine.alone, key.name(), resume, policy).await?;
         let lost = |reason| Error::Lost { name: key.name().to_owned(), reason };
         let Some((sent, seen)) = answer.reply else {
             let unmatched =
                 async |key| why_unmatched(&self.engine.runner, key, false, policy).await;
-            return Err(match unmatched(&key.grant_key()).await? {
+            return Err(match unmatched(&resumed_key).await? {
                 // An earlier attempt of ours, whose answer was lost, may have resumed it, and it has expired since.
                 Unmatched::Lost(LostReason::Resumed)
                     if unmatched(&grant_key).await? == Unmatched::Present =>
@@ -180,8 +182,8 @@ impl LeaseManager {
     ///
     /// # Errors
     /// [`Error::Lost`] if the lease has expired, has another holder, or was resumed; [`Error::Damaged`];
-    /// [`Error::InvalidOption`] before anything is sent; [`Error::MongoDb`] or [`Error::Unknown`] if the database did
-    /// not answer.
+    /// [`Error::InvalidOption`] or [`Error::InvalidName`] before anything is sent, also for a key that no lease gave;
+    /// [`Error::MongoDb`] or [`Error::Unknown`] if the database did not answer.
     ///
     /// # Cancel safety
     /// If the future is dropped, the server may or may not have renewed the lease.
@@ -204,7 +206,7 @@ impl LeaseManager {
         if let Some(ttl) = ttl {
             self.engine.timing_for(ttl)?;
         }
-        let key = key.grant_key();
+        let key = key.grant_key()?;
         let timing = Arc::clone(&self.engine.timing);
         let renew = Resume { fresh_id: GrantId::from(key.grant_id()), key, ttl, timing };
         let (name, policy) = (renew.key.name().to_owned(), self.engine.policy());
@@ -243,8 +245,9 @@ impl LeaseManager {
     /// this key: the result is [`Released::NotHeld`].
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the document is damaged: then nothing was written; [`Error::MongoDb`] or
-    /// [`Error::Unknown`] if the release was not confirmed. The key stays good for another call.
+    /// [`Error::InvalidName`] or [`Error::InvalidOption`] for a key that no lease gave; [`Error::Damaged`] if the
+    /// document is damaged: then nothing was written; [`Error::MongoDb`] or [`Error::Unknown`] if the release was not
+    /// confirmed. The key stays good for another call.
     ///
     /// # Cancel safety
     /// If the future is dropped, the lease may or may not have been released.
@@ -258,7 +261,7 @@ impl LeaseManager {
     /// # }
     /// ```
     pub async fn release_detached(&self, key: &LeaseKey) -> Result<Released> {
-        let key = key.grant_key();
+        let key = key.grant_key()?;
         let grant = GrantMatch::Grant(GrantId::from(key.grant_id()));
         let (name, value) = (key.name().to_owned(), key.value().to_owned());
         self.release_target(ReleaseTarget { name, value, grant, form: Form::Plain }).await

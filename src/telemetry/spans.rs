@@ -92,10 +92,10 @@ impl CallSpan {
                     match result {
                         Ok(output) => {
                             let (outcome, token) = completed(output);
-                            span.record("mongo_lease.outcome", outcome);
                             if let Some(token) = token {
                                 span.record("lease.token", field::display(token));
                             }
+                            span.record("mongo_lease.outcome", outcome);
                         }
                         Err(error) => record_error(&span, error),
                     }

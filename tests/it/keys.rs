@@ -51,6 +51,34 @@ async fn a_detached_lease_is_held_and_not_renewed() {
     .await;
 }
 
+/// The document of a lease that several hold may still show the grant of an earlier exclusive holder.
+#[tokio::test]
+async fn a_forged_key_with_the_value_of_several_holders_is_refused() {
+    let (database, leases) = setup().await;
+    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
+    let reader = leases.acquire("a").shared().wait(Duration::from_secs(60)).into_future();
+    let reader = tokio::spawn(reader);
+    let waits = async || (leases.get("a").await.unwrap()?.waiting == 1).then_some(());
+    until("the reader waits", waits).await;
+    assert_eq!(leases.release_detached(&key).await.unwrap(), Released::Released);
+    let reader = bounded(reader).await.unwrap().unwrap();
+
+    let before = document(&database, "a").await;
+    let mut forged = serde_json::to_value(&key).unwrap();
+    forged["value"] = "mongo-lease/shared".into();
+    let forged: LeaseKey = serde_json::from_value(forged).unwrap();
+    let refused = [
+        leases.resume(forged.clone()).await.map(drop),
+        leases.renew_detached(&forged, None).await.map(drop),
+        leases.release_detached(&forged).await.map(drop),
+    ];
+    for result in refused {
+        assert!(matches!(result, Err(Error::InvalidOption { .. })), "{result:?}");
+    }
+    assert_eq!(document(&database, "a").await, before);
+    assert_eq!(reader.release().await.unwrap(), Released::Released);
+}
+
 #[tokio::test]
 async fn a_used_key_releases_nothing_and_a_good_one_does() {
     let (database, leases) = setup().await;

@@ -129,15 +129,23 @@ impl Room<'_> {
         })
     }
 
-    /// The holder that an entry becomes. The fields of both have the same names.
+    /// The holder that an entry becomes.
     fn admitted(self, each: Variable) -> Document {
-        let granted = doc! {
-            holder::ACQUIRED_AT: "$$NOW",
-            holder::EXPIRES_AT: self.until(each),
-            holder::WRITES: 1_i64,
-        };
-        let input = merge(each, granted);
-        doc! { "$unsetField": { "field": entry::HEARTBEAT_AT, "input": input } }
+        let mut holder = each.fields([
+            holder::VALUE,
+            holder::ID,
+            holder::SENT_MICROS,
+            holder::OWNER,
+            holder::TTL_MS,
+            holder::MAX_CLOCK_SKEW_MS,
+            holder::METADATA,
+            holder::PERMITS,
+            holder::LIMIT,
+        ]);
+        holder.insert(holder::ACQUIRED_AT, "$$NOW");
+        holder.insert(holder::EXPIRES_AT, self.until(each));
+        holder.insert(holder::WRITES, 1_i64);
+        holder
     }
 
     /// Until when an admission lasts. It counts from the waiter's newest heartbeat where `$$NOW` is older.

@@ -170,8 +170,7 @@ impl End {
     }
 }
 
-/// What the filter of an [`End`] tells of the documents that it finds. Without the parts for other documents, the
-/// server has less to parse.
+/// The documents that the filter of an [`End`] can match. Without the parts for others, the server has less to parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FoundForm {
     /// The target has the exclusive lease.
@@ -192,15 +191,14 @@ fn ended(target: &ReleaseTarget, form: FoundForm, nobody: &str) -> Document {
         let shared = scope.bind("shared", admission::is_shared(elements));
         let stays = |each| all([is_unexpired(each), not(target.is_holder(each))]);
         let kept = scope.bind("kept", cond(shared, filter(elements, stays), NO_ELEMENT));
-        let open = match form {
+        let open = if form == FoundForm::List {
             // The target counts.
-            FoundForm::List => doc! { "$or": [admission::has_no_holder(), shared] },
+            doc! { "$or": [admission::has_no_holder(), shared] }
+        } else {
             // Anybody may be admitted where the lease is free, or the target's, or in shared use by holders that count.
-            FoundForm::Plain | FoundForm::Any => {
-                let counts = |each| any([is_unexpired(each), target.is_holder(each)]);
-                let is_any = doc! { "$and": [shared, { "$ne": [filter(elements, counts), []] }] };
-                any([admission::has_no_holder(), target.has_lease(), is_any])
-            }
+            let counts = |each| any([is_unexpired(each), target.is_holder(each)]);
+            let is_any = doc! { "$and": [shared, { "$ne": [filter(elements, counts), []] }] };
+            any([admission::has_no_holder(), target.has_lease(), is_any])
         };
         let open = scope.bind("open", open);
         let line = filter(queue::entries(), |each| {
@@ -216,7 +214,7 @@ fn ended(target: &ReleaseTarget, form: FoundForm, nobody: &str) -> Document {
     })
 }
 
-/// The same where the target has the exclusive lease. Its own entry is not live.
+/// The same where the target has the exclusive lease. `is_live` excludes its own entry: it has the document's value.
 fn ended_alone(nobody: &str) -> Document {
     in_scope(|scope| {
         let line =

@@ -68,14 +68,14 @@ fn commands_keep_their_sizes() {
     let key = Arc::new(GrantKey::new(NAME, &once.value, &grant_id));
     let renewed = RenewalTarget { key, lasts: Duration::from_secs(31) };
     for (command, size, size_max) in [
-        ("acquire", slow(Permits::EXCLUSIVE, false), 10_200),
-        ("acquire or join", slow(Permits::EXCLUSIVE, true), 10_650),
-        ("acquire permits", slow(share, false), 12_700),
-        ("acquire permits or join", slow(share, true), 13_100),
+        ("acquire", slow(Permits::EXCLUSIVE, false), 10_400),
+        ("acquire or join", slow(Permits::EXCLUSIVE, true), 10_900),
+        ("acquire permits", slow(share, false), 12_900),
+        ("acquire permits or join", slow(share, true), 13_350),
         ("fast admit", of_command(&FastAdmit { request: Arc::clone(&once), attempt_no: 1 }), 5_100),
-        ("end a lease", end(grant(), Form::Plain, EndScope::BesideOthers), 5_200),
-        ("end a share", end(grant(), Form::List, EndScope::BesideOthers), 8_600),
-        ("end a call", end(of_call, Form::Either, EndScope::HeldOrQueued), 10_200),
+        ("end a lease", end(grant(), Form::Plain, EndScope::BesideOthers), 5_300),
+        ("end a share", end(grant(), Form::List, EndScope::BesideOthers), 8_700),
+        ("end a call", end(of_call, Form::Either, EndScope::HeldOrQueued), 10_400),
         ("delete a lease", delete(Form::Plain), 455),
         ("delete the last share", delete(Form::List), 525),
         ("renew", of_command(&RenewHolders { grants: vec![renewed] }), 1_020),
