@@ -23,10 +23,7 @@ pub struct Delete {
 
 impl Command for Delete {
     type Reply = Ended;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let delete = |target: &ReleaseTarget| {
@@ -75,10 +72,7 @@ pub struct Tombstoned {
 
 impl Command for Tombstone {
     type Reply = Tombstoned;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let tombstone = |(place, target): (usize, &ReleaseTarget)| {
@@ -113,10 +107,7 @@ pub struct End {
 
 impl Command for End {
     type Reply = Ended;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let end = |(place, target): (usize, &ReleaseTarget)| {
@@ -269,10 +260,7 @@ pub struct EndLater {
 impl Command for EndLater {
     /// Whether the target held the lease.
     type Reply = bool;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let hold_at_least = millis_up(self.hold_at_least);
