@@ -41,7 +41,6 @@ impl BatchOp for AcquireBatch {
         let granted = slot.run(&command, limits.clone()).await?;
         let look = FindGrants(FindLeases {
             names: acquires.iter().map(|acquire| acquire.request.name.clone()).collect(),
-            lane: Lane::Acquire,
             after: Some(granted.at),
         });
         // If the read fails for good, each call finds out by itself what it was granted, in a command of its own.

@@ -225,7 +225,6 @@ impl ReleaseBatch {
     ) -> AttemptResult<Vec<LeaseSnapshot>> {
         let look = FindLeases {
             names: items.iter().map(|item| item.target.name.clone()).collect(),
-            lane: Lane::Critical,
             after,
         };
         slot.run(&look, limits.time.into()).await

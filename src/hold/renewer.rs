@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mongo_lease_core::commands::{FindHolders, FindLeases, Matched, RenewHolders, RenewMany};
-use mongo_lease_core::rules::{HoldAction, HoldEvent, Instant, Lane};
+use mongo_lease_core::rules::{HoldAction, HoldEvent, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -274,7 +274,7 @@ impl Inner {
         let outcomes = match batch.is_shared {
             false => {
                 let names = batch.distinct_names().into_iter().map(str::to_owned).collect();
-                let look = FindLeases { names, lane: Lane::Critical, after: None };
+                let look = FindLeases { names, after: None };
                 let seen = retry::run(&self.runner, look, policy).await;
                 seen.map(|seen| after_look(batch, &seen.reply, renewed_by.sent))
             }

@@ -5,7 +5,7 @@ use mongo_lease_core::commands::{
 };
 use mongo_lease_core::format;
 use mongo_lease_core::info::LeaseState;
-use mongo_lease_core::rules::{GrantId, Lane, is_tombstone};
+use mongo_lease_core::rules::{GrantId, is_tombstone};
 
 use crate::error::LostReason;
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ pub(crate) async fn why_unmatched(
         (share_of(key, found.as_ref()).err(), found.map(|found| found.lease))
     } else {
         let names = vec![key.name().to_owned()];
-        let command = FindLeases { names, lane: Lane::Critical, after: None };
+        let command = FindLeases { names, after: None };
         let found = retry::run(runner, command, policy).await?.reply.into_iter().next();
         (loss_of(key, found.as_ref()), found)
     };

@@ -19,7 +19,7 @@ use futures_util::Stream;
 use futures_util::stream::FuturesUnordered;
 use mongo_lease_core::commands::{EndLater, FindLeases, Form, ReleaseTarget};
 use mongo_lease_core::info::{LeaseInfo, LeaseState};
-use mongo_lease_core::rules::{Lane, Permits};
+use mongo_lease_core::rules::Permits;
 use mongo_lease_core::spec::EndScope;
 
 use crate::batch::Batcher;
@@ -221,7 +221,7 @@ impl Releaser {
             let by_name: HashMap<&str, &ReleaseTarget> =
                 targets.iter().map(|target| (target.name.as_str(), target)).collect();
             let names = by_name.keys().map(|&name| name.to_owned()).collect();
-            let look = FindLeases { names, lane: Lane::Critical, after: None };
+            let look = FindLeases { names, after: None };
             let Ok(answer) = retry::run(&self.shared.runner, look, policy).await else {
                 continue;
             };

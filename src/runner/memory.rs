@@ -22,7 +22,7 @@ pub(super) async fn attempt<C: Command>(
     sent: Instant,
 ) -> AttemptResult<C::Reply> {
     // A fault is for the next command that is sent, and not for one that hangs already.
-    let fault = store.take_fault(command.kind());
+    let fault = store.take_fault(C::KIND);
     store.until_it_answers().await;
     let carry_out = || store.with_collection(collection, |it| command.carry_out(it, sent));
     match fault {

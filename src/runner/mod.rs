@@ -194,7 +194,7 @@ impl Runner {
         mut limits: AttemptLimits,
         stage: &Stage,
     ) -> AttemptResult<C::Reply> {
-        let slot = self.slot(command.lane(), limits.is_blocked, limits.time.deadline).await?;
+        let slot = self.slot(C::LANE, limits.is_blocked, limits.time.deadline).await?;
         let now = self.shared.clock.now();
         if !stage.send(now) {
             return Err(NOT_SENT);

@@ -24,10 +24,7 @@ pub struct SlowAcquire {
 
 impl Command for SlowAcquire {
     type Reply = AcquireReply;
-
-    fn lane(&self) -> Lane {
-        Lane::Acquire
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut fields = projection(&self.request);

@@ -15,12 +15,6 @@ pub trait InMemory<R> {
     #[cfg(feature = "memory")]
     const KIND: Option<MemoryCommand> = None;
 
-    /// The same of this very command.
-    #[cfg(feature = "memory")]
-    fn kind(&self) -> Option<MemoryCommand> {
-        Self::KIND
-    }
-
     /// Carries the command out. `sent` is the echo.
     #[cfg(feature = "memory")]
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> R;
@@ -34,9 +28,8 @@ impl<C, R> InMemory<R> for C {}
 pub trait Command: InMemory<<Self as Command>::Reply> + Send + Sync + 'static {
     /// The decoded reply.
     type Reply: Send + 'static;
-
     /// The lane in which the command is sent.
-    fn lane(&self) -> Lane;
+    const LANE: Lane;
 
     /// Builds the command document without `maxTimeMS`, which the sender adds.
     fn build(&self, collection: &str, sent: Instant) -> Document;

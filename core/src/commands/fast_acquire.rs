@@ -106,10 +106,7 @@ impl FastAcquire {
 
 impl Command for FastAcquire {
     type Reply = AcquireReply;
-
-    fn lane(&self) -> Lane {
-        Lane::Acquire
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let replacement = self.granted_or_unchanged(sent);
@@ -198,10 +195,7 @@ pub struct FastAcquired {
 
 impl Command for FastAcquireMany {
     type Reply = FastAcquired;
-
-    fn lane(&self) -> Lane {
-        Lane::Acquire
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let statement = |take: &FastAcquire| {

@@ -20,10 +20,7 @@ pub struct FastAdmit {
 
 impl Command for FastAdmit {
     type Reply = AcquireReply;
-
-    fn lane(&self) -> Lane {
-        Lane::Acquire
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let query = doc! { format::NAME: &self.request.name };

@@ -11,18 +11,13 @@ use crate::rules::pattern::NamePattern;
 pub struct FindLeases {
     /// The names of the leases.
     pub names: Vec<String>,
-    /// The lane in which it is sent.
-    pub lane: Lane,
     /// The read has to see all writes up to this time. `None`: the newest majority-committed data.
     pub after: Option<Timestamp>,
 }
 
 impl Command for FindLeases {
     type Reply = Vec<LeaseSnapshot>;
-
-    fn lane(&self) -> Lane {
-        self.lane
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let filter = match self.names.as_slice() {
@@ -50,10 +45,7 @@ pub struct GetLease {
 
 impl Command for GetLease {
     type Reply = Vec<LeaseSnapshot>;
-
-    fn lane(&self) -> Lane {
-        Lane::Acquire
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let filter = doc! { format::NAME: &self.name };
@@ -71,10 +63,7 @@ pub struct FindGrants(pub FindLeases);
 
 impl Command for FindGrants {
     type Reply = Vec<LeaseSnapshot>;
-
-    fn lane(&self) -> Lane {
-        self.0.lane()
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         self.0.build(collection, sent)
@@ -106,10 +95,7 @@ pub struct Page {
 
 impl Command for Page {
     type Reply = Vec<LeaseSnapshot>;
-
-    fn lane(&self) -> Lane {
-        Lane::Acquire
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         // Only strings are lease names: `$type` keeps other programs' documents out. An array of strings would pass
@@ -172,10 +158,7 @@ pub struct SeenHolder {
 
 impl Command for FindHolders {
     type Reply = Vec<SharedSnapshot>;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let ids: Vec<&str> = self.grants.iter().map(GrantKey::grant_id).collect();

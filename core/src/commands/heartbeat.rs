@@ -30,10 +30,7 @@ pub struct Heartbeat {
 
 impl Command for Heartbeat {
     type Reply = Matched;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let (sent, waiter_ttl_ms) = (echo(sent), millis_up(self.waiter_ttl));
@@ -70,10 +67,7 @@ const OURS: &str = "ours";
 
 impl Command for FindEntries {
     type Reply = Vec<QueueEntry>;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let entries: Vec<&QueueEntry> = self.entries.iter().collect();

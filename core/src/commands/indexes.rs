@@ -20,10 +20,7 @@ pub struct FoundCollection {
 impl Command for LookAtCollection {
     /// `None` when there is no collection of this name.
     type Reply = Option<FoundCollection>;
-
-    fn lane(&self) -> Lane {
-        Lane::Acquire
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         doc! { "listCollections": 1, "filter": { "name": collection } }
@@ -70,10 +67,7 @@ pub struct FoundIndex {
 
 impl Command for ListIndexes {
     type Reply = Vec<FoundIndex>;
-
-    fn lane(&self) -> Lane {
-        Lane::Acquire
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let mut command = doc! { "listIndexes": collection, "cursor": {} };
@@ -146,10 +140,7 @@ pub struct CreateIndex {
 
 impl Command for CreateIndex {
     type Reply = ();
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         self.spec.create_command(collection, &self.name)
@@ -166,10 +157,7 @@ pub struct CountDuplicates;
 
 impl Command for CountDuplicates {
     type Reply = i64;
-
-    fn lane(&self) -> Lane {
-        Lane::Acquire
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         doc! {
@@ -199,10 +187,7 @@ pub struct FindOtherFormat;
 impl Command for FindOtherFormat {
     /// The field that such a document has.
     type Reply = Option<&'static str>;
-
-    fn lane(&self) -> Lane {
-        Lane::Acquire
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let fields = format::OF_ANOTHER_FORMAT;

@@ -24,7 +24,6 @@ pub mod memory;
 pub mod probe;
 mod queue;
 pub mod release;
-mod release_target;
 pub mod renew;
 pub mod renew_holders;
 pub mod reply;

@@ -21,10 +21,7 @@ pub struct Topology {
 
 impl Command for Hello {
     type Reply = Topology;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, _collection: &str, _sent: Instant) -> Document {
         doc! { "hello": 1 }
@@ -53,10 +50,7 @@ pub struct DryRun;
 
 impl Command for DryRun {
     type Reply = ();
-
-    fn lane(&self) -> Lane {
-        Lane::Acquire
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let choice = bind("until", now_plus(1_000_i64), |until| {
@@ -85,10 +79,7 @@ pub struct IsHintUsed;
 
 impl Command for IsHintUsed {
     type Reply = bool;
-
-    fn lane(&self) -> Lane {
-        Lane::Acquire
-    }
+    const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         doc! {
@@ -126,10 +117,7 @@ pub struct Ping;
 
 impl Command for Ping {
     type Reply = ();
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, _collection: &str, _sent: Instant) -> Document {
         doc! { "ping": 1 }

@@ -4,14 +4,45 @@ use super::admission::{Beside, Room, is_of, is_unexpired, waits};
 use super::reply::{
     Ended, RefusedStatements, decode_counted, decode_update, no_write_error, refused_statements,
 };
+use super::snapshot::LeaseSnapshot;
 use super::variables::{Variable, filter, in_scope};
 use super::*;
 use crate::rules::outcome::{Outcome, REFUSED};
 use crate::rules::tombstone::TombstoneValues;
 use crate::spec::EndScope;
 
-pub use super::release_target::{Form, ReleaseTarget};
 pub use crate::texts::GrantMatch;
+
+/// Which grant to end: one name, one value, and which of its grants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReleaseTarget {
+    /// The lease's name.
+    pub name: String,
+    /// The holder's value.
+    pub value: String,
+    /// Which of its grants.
+    pub grant: GrantMatch,
+    /// The form in which the document shows it.
+    pub form: Form,
+}
+
+/// The form in which a document shows a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// In the plain fields: a grant under limit 1.
+    Plain,
+    /// In the list of holders.
+    List,
+    /// Nobody knows: an operator names it by its value.
+    Either,
+}
+
+impl Form {
+    /// The form of a grant of these permits.
+    pub fn of(permits: Permits) -> Form {
+        if permits.is_exclusive() { Form::Plain } else { Form::List }
+    }
+}
 
 /// Deletes lease documents, each only where the target is the only holder and the queue has no entry, live or expired.
 /// The effect on each is `spec::delete`.
@@ -23,10 +54,7 @@ pub struct Delete {
 
 impl Command for Delete {
     type Reply = Ended;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let delete = |target: &ReleaseTarget| {
@@ -75,10 +103,7 @@ pub struct Tombstoned {
 
 impl Command for Tombstone {
     type Reply = Tombstoned;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let tombstone = |(place, target): (usize, &ReleaseTarget)| {
@@ -113,10 +138,7 @@ pub struct End {
 
 impl Command for End {
     type Reply = Ended;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let end = |(place, target): (usize, &ReleaseTarget)| {
@@ -138,12 +160,10 @@ impl Command for End {
 }
 
 impl End {
-    fn form(&self, target: &ReleaseTarget) -> FoundForm {
-        match (target.form, self.scope) {
-            (Form::Either, _) | (_, EndScope::HeldOrQueued) => FoundForm::Any,
-            (Form::Plain, _) => FoundForm::Plain,
-            (Form::List, _) => FoundForm::List,
-        }
+    /// The form in which the documents that the filter finds show the target, or its entry. Without the parts for other
+    /// documents, the server has less to parse.
+    fn form(&self, target: &ReleaseTarget) -> Form {
+        if self.scope == EndScope::HeldOrQueued { Form::Either } else { target.form }
     }
 
     fn filter(&self, target: &ReleaseTarget) -> Document {
@@ -170,20 +190,9 @@ impl End {
     }
 }
 
-/// The documents that the filter of an [`End`] can match. Without the parts for others, the server has less to parse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum FoundForm {
-    /// The target has the exclusive lease.
-    Plain,
-    /// The target is in the list of a lease in shared use.
-    List,
-    /// One of these, or the target is only in the queue.
-    Any,
-}
-
 /// The fields that change where this target ends, or leaves the queue.
-fn ended(target: &ReleaseTarget, form: FoundForm, nobody: &str) -> Document {
-    if form == FoundForm::Plain {
+fn ended(target: &ReleaseTarget, form: Form, nobody: &str) -> Document {
+    if form == Form::Plain {
         return ended_alone(nobody);
     }
     in_scope(|scope| {
@@ -191,7 +200,7 @@ fn ended(target: &ReleaseTarget, form: FoundForm, nobody: &str) -> Document {
         let shared = scope.bind("shared", admission::is_shared(elements));
         let stays = |each| all([is_unexpired(each), not(target.is_holder(each))]);
         let kept = scope.bind("kept", cond(shared, filter(elements, stays), NO_ELEMENT));
-        let open = if form == FoundForm::List {
+        let open = if form == Form::List {
             // The target counts.
             doc! { "$or": [admission::has_no_holder(), shared] }
         } else {
@@ -267,10 +276,7 @@ pub struct EndLater {
 impl Command for EndLater {
     /// Whether the target held the lease.
     type Reply = bool;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let hold_at_least = millis_up(self.hold_at_least);
@@ -291,5 +297,113 @@ impl Command for EndLater {
     fn decode(&self, reply: &Document, sent: Instant) -> Result<bool, DecodeError> {
         no_write_error(reply, 1)?;
         decode_update(reply, sent).map(|renewed| renewed.matched > 0)
+    }
+}
+
+impl GrantMatch {
+    /// The bounds of the ids: operators of filters, and of expressions too.
+    fn bounds(&self) -> Vec<(&'static str, String)> {
+        match self {
+            GrantMatch::Any => Vec::new(),
+            GrantMatch::Grant(id) => vec![("$eq", id.as_str().to_owned())],
+            GrantMatch::Call { call_id, except } => {
+                let grants = call_id.grants();
+                let except = except.as_ref().map(|id| ("$ne", id.as_str().to_owned()));
+                [("$gte", grants.start), ("$lt", grants.end)].into_iter().chain(except).collect()
+            }
+        }
+    }
+
+    /// A filter on the text of an id. `None` where every id fits.
+    fn filter(&self) -> Option<Bson> {
+        let bound = |(is, id): (&str, String)| (is.to_owned(), Bson::from(id));
+        match self {
+            GrantMatch::Any => None,
+            GrantMatch::Grant(id) => Some(id.as_str().into()),
+            GrantMatch::Call { .. } => {
+                Some(self.bounds().into_iter().map(bound).collect::<Document>().into())
+            }
+        }
+    }
+
+    /// A condition: this one holds, and the id at the path fits.
+    fn and_fits(&self, condition: Document, id: &str) -> Document {
+        let fits = |(is, bound): (&str, String)| doc! { is: [id, literal(bound)] };
+        all([condition].into_iter().chain(self.bounds().into_iter().map(fits)))
+    }
+}
+
+impl ReleaseTarget {
+    /// A filter: these fields show this grant.
+    fn shown_in(&self, value: &str, id: String) -> Document {
+        let mut filter = doc! { value: &self.value };
+        filter.extend(self.grant.filter().map(|grant| (id, grant)));
+        filter
+    }
+
+    /// A filter: the plain fields show this grant.
+    fn in_plain_fields(&self) -> Document {
+        self.shown_in(format::VALUE, grant_field(grant::ID))
+    }
+
+    /// A filter on an element of the list: it shows this grant.
+    fn in_list(&self) -> Document {
+        self.shown_in(holder::VALUE, holder::ID.to_owned())
+    }
+
+    /// A filter: the document is in shared use, and its list fits.
+    fn shared(list: Document) -> Document {
+        doc! { format::VALUE: format::SHARED_VALUE, format::HOLDERS: list }
+    }
+
+    /// A filter for this name: one of these conditions holds, and the document is not damaged.
+    fn named(&self, mut any: Vec<Document>) -> Document {
+        let mut filter = doc! { format::NAME: &self.name };
+        match any.len() {
+            1 => filter.extend(any.remove(0)),
+            _ => filter.extend(doc! { "$or": any }),
+        }
+        with(filter, "$expr", has_sound_expiry())
+    }
+
+    /// Selects the document where this target has the exclusive lease.
+    fn filter(&self) -> Document {
+        self.named(vec![self.in_plain_fields()])
+    }
+
+    /// Selects the document where this target is the only holder and the queue has no entry, live or expired.
+    fn filter_alone(&self) -> Document {
+        let in_first = |field| format!("{}.0.{field}", format::HOLDERS);
+        let mut only = ReleaseTarget::shared(doc! { "$size": 1 });
+        only.extend(self.shown_in(&in_first(holder::VALUE), in_first(holder::ID)));
+        let filter = self.named(self.in_form(self.in_plain_fields(), only));
+        with(filter, format!("{}.0", format::QUEUE), doc! { "$exists": false })
+    }
+
+    /// The filters for the forms in which the document may show this target.
+    fn in_form(&self, plain: Document, list: Document) -> Vec<Document> {
+        match self.form {
+            Form::Plain => vec![plain],
+            Form::List => vec![list],
+            Form::Either => vec![plain, list],
+        }
+    }
+
+    /// Whether a document shows that this target has the exclusive lease.
+    pub fn is(&self, seen: &LeaseSnapshot) -> bool {
+        seen.info.name == self.name
+            && seen.info.value.as_ref() == Some(&self.value)
+            && self.grant.has(seen.grant_id.as_ref())
+    }
+
+    /// A condition: this target has the exclusive lease.
+    fn has_lease(&self) -> Document {
+        let is_value = eq(path(format::VALUE), literal(&self.value));
+        self.grant.and_fits(is_value, &grant_path(grant::ID))
+    }
+
+    /// A condition on one holder: it is this target.
+    fn is_holder(&self, each: Variable) -> Document {
+        self.grant.and_fits(is_of(each, &self.value), &each.field(holder::ID))
     }
 }

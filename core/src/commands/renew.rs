@@ -87,10 +87,7 @@ pub struct RenewMany {
 
 impl Command for RenewMany {
     type Reply = Matched;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut by_time: BTreeMap<Duration, Vec<&GrantKey>> = BTreeMap::new();
@@ -140,10 +137,7 @@ impl Command for Resume {
     /// When it was sent, and the document that was found, with the ttl that was written; `None` when the lease is not
     /// held any more.
     type Reply = Option<(Instant, LeaseSnapshot)>;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut query = self.key.filter_with_date();
@@ -244,10 +238,7 @@ pub struct StandaloneToken {
 impl Command for StandaloneToken {
     /// `None` when this holder has lost the lease.
     type Reply = Option<Timestamp>;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let tick = grant_field(grant::STANDALONE_TOKEN);

@@ -20,10 +20,7 @@ pub struct RenewHolders {
 
 impl Command for RenewHolders {
     type Reply = Matched;
-
-    fn lane(&self) -> Lane {
-        Lane::Critical
-    }
+    const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut by_name: BTreeMap<&str, Vec<&RenewalTarget>> = BTreeMap::new();

@@ -26,47 +26,8 @@
 //! document after the write, with the answer. A command may name many leases. The server applies it to one document at
 //! a time, and each function is one such step.
 //!
-//! A value *holds* a lease while the document names it, also after the expiry: until somebody else is granted the
-//! lease, a late renewal still succeeds.
-//!
-//! # The rule
-//!
-//! **A call is admitted if, with it, the permits in use are at most the smallest limit of all who then hold, its own
-//! included.** The limit of a holder binds for as long as it holds.
-//!
-//! | | permits | limit |
-//! | --- | --- | --- |
-//! | exclusive lease, writer | 1 | 1 |
-//! | semaphore of N, k permits of it | k | N |
-//! | reader | 1 | [`LIMIT_MAX`](crate::rules::permits::LIMIT_MAX) |
-//!
-//! So there is no mode and no stored configuration. Every command but the fast ones reads the document as a list of
-//! holders, applies the rule, and writes the holders back: one under limit 1 in the plain form, as `value`, `expiresAt`
-//! and `grant`; others as the list `holders`, with [`Types::shared`] as `value`. Each write of this value writes
-//! `holders` anew, so elements that other programs and exclusive holders leave there are never revived.
-//!
-//! Waiters are in one queue, strictly in order: a waiter that does not fit blocks those behind it, so nobody starves,
-//! and readers between two writers are admitted together. Each write that can make room admits as many waiters as fit.
-//!
-//! The permits of *all* holders in the document, also of those that have expired and that no write has removed yet, are
-//! at most the smallest limit of them. A removal keeps this, an admission checks it, renewals and repeated attempts do
-//! not touch it. So an expired holder that is still there may be renewed.
-//!
-//! # Times
-//!
-//! Times are numbers without a unit here: milliseconds in the database, but for the echo, which is in microseconds.
-//! There are two clocks and one bound:
-//!
-//! 1. `now` is `$$NOW`, the clock of the primary. The server takes it when a command *arrives*. A command that waits
-//!    for a lock may find a document that was written later than its `now`. So no command shortens the time of a grant
-//!    that its holder still has, or the life of an entry.
-//! 2. `sent` is the clock of the caller's process when it sent the command, and is called the *echo*. The server stores
-//!    it and sends it back, and compares it with nothing. A caller believes in its lease for the ttl, less a margin,
-//!    from the echo on: the command cannot have arrived before it was sent.
-//! 3. The bound: members' clocks differ by at most the maximum clock skew. Each grant lasts that much longer for the
-//!    server than for its holder. So a new primary whose clock is ahead grants nothing that a holder believes in.
-//!
-//! No field holds the fencing token, except on a standalone server: it is the oplog time of a write of the grant.
+//! The [front page](crate) has the rule by which all of them admit, and the two clocks. Times are numbers without a
+//! unit here: milliseconds in the database, but for the echo, which is in microseconds.
 
 mod acquire;
 mod admission;

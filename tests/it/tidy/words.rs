@@ -23,7 +23,7 @@ const ARCHITECTURE_LINES_MAX: usize = 220;
 const WAYS: [(&str, usize); 5] = [
     ("### The way of an acquire\n", 17),
     ("### The way of a lost reply\n", 6),
-    ("### The way of a release\n", 11),
+    ("### The way of a release\n", 10),
     ("### The way of a hand-off\n", 8),
     ("### The way of a permit\n", 4),
 ];

@@ -10,16 +10,10 @@ use crate::commands::heartbeat::{FindEntries, QueueEntry};
 use crate::commands::snapshot::LeaseSnapshot;
 use crate::info::LeaseInfo;
 use crate::memory::{Collection, MemoryCommand, matches};
-use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::spec::Holder;
 
 impl InMemory<Vec<LeaseSnapshot>> for FindLeases {
-    /// A caller asks in the lane of acquires. The other reads belong to another command.
-    fn kind(&self) -> Option<MemoryCommand> {
-        (self.lane == Lane::Acquire).then_some(MemoryCommand::Read)
-    }
-
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<LeaseSnapshot> {
         self.names.iter().filter_map(|name| snapshot::read(leases, name)).collect()
     }

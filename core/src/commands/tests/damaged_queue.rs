@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bson::{Bson, DateTime, Document, doc};
-use crate::rules::slots::Lane;
 use crate::rules::tombstone::is_tombstone;
 use crate::spec::EndScope;
 use futures_util::stream::{self, StreamExt};
@@ -182,7 +181,7 @@ impl Lease {
 
     async fn look(&self, queue: &Bson) {
         let names = vec![self.name.clone()];
-        let look = FindLeases { names, lane: Lane::Acquire, after: None };
+        let look = FindLeases { names, after: None };
         let seen = self.run(&look, queue).await;
         let length = queue.as_array().map_or(0, Vec::len);
         assert_eq!(seen[0].info.waiting, u32::try_from(length).unwrap(), "{queue}");

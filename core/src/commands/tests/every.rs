@@ -8,7 +8,6 @@ use crate::rules::guesses::FastForm;
 use crate::rules::ids::{CallId, GrantId};
 use crate::rules::pattern::NamePattern;
 use crate::rules::permits::Permits;
-use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 use crate::spec::EndScope;
 
@@ -192,7 +191,7 @@ fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
         after: Some(NAME.to_owned()),
         limit: 100,
     };
-    let look = FindLeases { names: vec![NAME.to_owned()], lane: Lane::Acquire, after: None };
+    let look = FindLeases { names: vec![NAME.to_owned()], after: None };
     let look_after =
         FindLeases { after: Some(Timestamp { time: 9, increment: 3 }), ..look.clone() };
     vec![

@@ -1,7 +1,6 @@
 //! A read `afterClusterTime`, on a replica set where no majority has that time's writes yet.
 
 use crate::bson::{Document, Timestamp, doc};
-use crate::rules::slots::Lane;
 use mongo_lease_testbed::{FailPoint, ReplicaSet, TestDatabase};
 use mongodb::error::ErrorKind;
 
@@ -16,7 +15,7 @@ const MAX_TIME_MS_EXPIRED: i32 = 50;
 #[allow(clippy::wildcard_enum_match_arm)]
 async fn value_seen(database: &TestDatabase, after: Option<Timestamp>) -> Result<String, i32> {
     let names = vec!["a".to_owned()];
-    let look = FindLeases { names, lane: Lane::Acquire, after };
+    let look = FindLeases { names, after };
     let mut command: Document = look.build("locks", SENT);
     command.insert("maxTimeMS", if after.is_some() { 500 } else { 30_000 });
     let reply = database.run_command(command).await.map_err(|error| match error.kind.as_ref() {

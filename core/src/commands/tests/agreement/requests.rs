@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::rules::guesses::FastForm;
-use crate::rules::slots::Lane;
 use crate::rules::timing::Timing;
 use mongodb::error::{CommandError, ErrorKind};
 
@@ -50,7 +49,7 @@ impl Real {
         let command = FastAcquireMany { acquires };
         let taken = self.run(&command, sent).await?;
         let names = command.acquires.iter().map(|take| take.request.name.clone()).collect();
-        let look = FindLeases { names, lane: Lane::Acquire, after: Some(taken.at) };
+        let look = FindLeases { names, after: Some(taken.at) };
         let found = self.run(&look, sent).await?;
         let mut replies = who_was_granted(&command.acquires, &taken, found);
         Ok(answer(replies.swap_remove(1)))

@@ -1,7 +1,6 @@
 use crate::bson::{Document, Timestamp, doc};
 use crate::rules::ids::GrantId;
 use crate::rules::pattern::NamePattern;
-use crate::rules::slots::Lane;
 
 use super::super::SENT;
 use super::super::paths::assert_same;
@@ -28,7 +27,6 @@ fn find(filter: Document, limit: i64) -> Document {
 fn looks_and_pages_are_written_out() {
     let look = |names: &[&str]| FindLeases {
         names: names.iter().map(|&name| name.to_owned()).collect(),
-        lane: Lane::Acquire,
         after: None,
     };
     assert_same(&look(&["$name"]).build("locks", SENT), &find(doc! { "name": "$name" }, 1));

@@ -5,7 +5,6 @@ mod queue;
 mod watch;
 
 use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
-use crate::rules::slots::Lane;
 
 use super::{SENT, acquire, found, renewed, request, target, tick, values};
 use crate::commands::Command;
@@ -198,7 +197,7 @@ fn a_tick_is_a_timestamp_or_nothing() {
 
 #[test]
 fn looks_read_what_are_documents() {
-    let look = FindLeases { names: vec![], lane: Lane::Acquire, after: None };
+    let look = FindLeases { names: vec![], after: None };
     let batch = vec![Bson::from(held_by("v")), Bson::Null, 7.into(), doc! {}.into()];
     let seen = look.decode(&doc! { "cursor": { "firstBatch": batch } }, SENT).unwrap();
     assert_eq!(seen.len(), 2);

@@ -2,7 +2,6 @@
 
 use crate::bson::{Bson, Document, Timestamp};
 use crate::rules::ids::GrantId;
-use crate::rules::slots::Lane;
 use crate::spec::EndScope;
 
 use super::super::{
@@ -262,12 +261,12 @@ fn looked<T>(decoded: Result<Vec<T>, DecodeError>, reply: &Document) -> bool {
 }
 
 pub(super) fn look(reply: &Document) -> bool {
-    let look = FindLeases { names: vec![], lane: Lane::Acquire, after: None };
+    let look = FindLeases { names: vec![], after: None };
     looked(look.decode(reply, SENT), reply)
 }
 
 pub(super) fn look_behind(reply: &Document) -> bool {
-    let look = FindLeases { names: vec![], lane: Lane::Acquire, after: None };
+    let look = FindLeases { names: vec![], after: None };
     looked(FindGrants(look).decode(reply, SENT), reply)
 }
 

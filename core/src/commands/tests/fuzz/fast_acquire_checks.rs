@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::bson::{Bson, Document, Timestamp};
 use crate::rules::guesses::FastForm;
-use crate::rules::slots::Lane;
 use mongo_lease_testbed::Seed;
 
 use super::super::{SENT, joining, request, take as take_command};
@@ -164,8 +163,7 @@ fn what_a_look_finds_is_a_grant_where_it_says_so_itself() {
     let granted = std::cell::Cell::new((0, 0));
     let seed = Seed::fixed("what stands behind a batch", 1);
     let outcome = runner(&seed).run(&found, |reply| {
-        let look =
-            FindLeases { names: vec!["$name".to_owned()], lane: Lane::Acquire, after: Some(TIME) };
+        let look = FindLeases { names: vec!["$name".to_owned()], after: Some(TIME) };
         let Ok(seen) = look.decode(&reply, SENT) else { return Ok(()) };
         // Only the last row with this name counts; the unique index allows only one.
         let rows = rows(&reply).expect("rows");
