@@ -89,7 +89,7 @@ impl List {
     }
 
     /// Lists only leases of this owner, in its displayed form: `label@host:pid`. A lease in
-    /// [shared use](LeaseInfo::shared) is listed if this owner is among its holders.
+    /// [several hold](LeaseInfo::shared) is listed if this owner is among its holders.
     pub fn held_by(mut self, owner: impl Into<String>) -> List {
         self.owner = Some(owner.into());
         self

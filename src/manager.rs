@@ -287,7 +287,7 @@ impl LeaseManager {
     /// Releases a lease in place of its holder, if it still has this value. For operators.
     ///
     /// Read the value with [`get`](LeaseManager::get). If the lease gets another holder between that and the release,
-    /// nothing changes. Of a lease in [shared use](LeaseInfo::shared), the value of one of its
+    /// nothing changes. Of a [lease that several hold](LeaseInfo::shared), the value of one of its
     /// [holders](LeaseInfo::holders) ends the permits of that one. A name that
     /// [`hold_at_least`](Acquire::hold_at_least) reserves after a release is freed too: its value begins with
     /// `released:`.
@@ -310,13 +310,13 @@ impl LeaseManager {
         check_label(&expected_value).map_err(|reason| Error::invalid_option("value", reason))?;
         // But not the one that all holders of a shared lease have: its release would delete their document.
         if LeaseInfo::is_shared_value(&expected_value) {
-            let reason = "is that of a lease in shared use: name one of its holders";
+            let reason = "is that of a lease that several hold: name one of its holders";
             return Err(Error::invalid_option("value", reason));
         }
         self.release_any(name.into(), expected_value).await
     }
 
-    /// Reads the state of a lease; `None` if it is not held. Of a lease in [shared use](LeaseInfo::shared), it reads
+    /// Reads the state of a lease; `None` if it is not held. Of one that [several hold](LeaseInfo::shared), it reads
     /// the [holders](LeaseInfo::holders) too.
     ///
     /// # Errors

@@ -147,7 +147,7 @@ impl Change {
             "change": self.kind.as_str(),
             "name": row.name,
             "owner": row.owner,
-            // The value of shared use is that of no holder.
+            // the value of a lease that several hold is that of no holder.
             "value": row.value.as_ref().filter(|value| !LeaseInfo::is_shared_value(value)),
             "acquired_at": row.acquired_at.map(text::moment),
             "expires_at": expires_at.map(text::moment),

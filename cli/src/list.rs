@@ -124,7 +124,7 @@ fn permits(info: &LeaseInfo) -> String {
     }
 }
 
-/// How long the lease has been held, by the server's clock alone. In shared use, by the first of its holders.
+/// How long the lease has been held, by the server's clock alone. Of several holders, by the first of its holders.
 pub(crate) fn held_for(info: &LeaseInfo) -> String {
     let first = info.holders.iter().filter_map(|holder| holder.acquired_at).min();
     let acquired_at = info.acquired_at.or(first).filter(|_| info.state == LeaseState::Held);

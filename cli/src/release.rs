@@ -55,12 +55,12 @@ async fn by_force(
     if info.shared {
         if info.holders.is_empty() {
             let message = format!(
-                "{name:?} is in shared use, and its list of holders is damaged: it ends by itself"
+                "{name:?} is held by several, and its list of holders is damaged: it ends by itself"
             );
             return Err(Failure { exit: Exit::Damaged, message });
         }
         return Err(Failure::usage(format!(
-            "{name:?} is in shared use by {} holders: release one of them by its --value, which \
+            "{name:?} is held by {} holders: release one of them by its --value, which \
              `mongo-lease show` prints",
             info.holders.len()
         )));

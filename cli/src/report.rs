@@ -27,7 +27,7 @@ pub(crate) fn lease(info: &LeaseInfo) -> Value {
     KEYS.iter().map(|key| ((*key).to_owned(), all[*key].clone())).collect()
 }
 
-/// The same, with its holders where it is in shared use.
+/// The same, with its holders where it is held by several.
 pub(crate) fn lease_with_holders(info: &LeaseInfo) -> Value {
     let mut report = lease(info);
     report["holders"] = serde_json::to_value(&info.holders).unwrap_or_default();

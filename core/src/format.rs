@@ -26,7 +26,7 @@ pub const QUEUE: &str = "queue";
 /// ```
 pub const PROMOTED: &str = "promoted";
 
-/// The holders of a lease in shared use: a list. Valid only while [`VALUE`] is [`SHARED_VALUE`].
+/// The holders of a lease that several hold: a list. Valid only while [`VALUE`] is [`SHARED_VALUE`].
 pub const HOLDERS: &str = "holders";
 /// The waiters that the last such write admitted beside other holders, as one text.
 ///

@@ -146,7 +146,7 @@ impl<O: BatchOp> State<O> {
 }
 
 impl<O: BatchOp> Inner<O> {
-    /// Sends a call alone if it may hold others up, or if others may take more time than it has. Else it is returned.
+    /// Sends a call alone if it may delay others, or if others may take more time than it has. Else it is returned.
     fn go_alone_if_needed(shared: &Arc<Inner<O>>, call: BatchCall<O>) -> Option<BatchCall<O>> {
         if shared.blocked.has(call.name()) {
             Inner::go_alone(shared, call, true, None);

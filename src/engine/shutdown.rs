@@ -59,7 +59,7 @@ impl Engine {
     }
 
     /// Releases the leases that the shutdown ended, and returns how many it released. Each release has to be confirmed
-    /// by `deadline`, or by `half` where a transaction holds its document up; otherwise the lease stays in the list.
+    /// by `deadline`, or by `half` where a transaction blocks its document; otherwise the lease stays in the list.
     async fn release_all(&self, half: Instant, deadline: Instant) -> usize {
         let all = self.leaving.lock().clone();
         let (later, now): (Vec<_>, Vec<_>) =

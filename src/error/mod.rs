@@ -304,7 +304,7 @@ fn last(
         LeaseInfo { shared: true, in_use: Some(in_use), limit: Some(limit), .. } => {
             format!("{in_use} of {limit} permits were in use")
         }
-        LeaseInfo { shared: true, .. } => "it was in shared use".to_owned(),
+        LeaseInfo { shared: true, .. } => "it was held by several".to_owned(),
         LeaseInfo { owner: Some(owner), .. } => format!("{} held it", printable(owner)),
         LeaseInfo { .. } => "another program held it".to_owned(),
     });

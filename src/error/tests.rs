@@ -45,7 +45,7 @@ fn a_refusal_tells_the_permits_in_use() {
     let text = "lease \"a\" has 5 of 5 permits in use; the first expires in 17.4 s";
     assert_eq!(busy.to_string(), text);
     let unknown = Error::Busy(Box::new(in_shared_use(None, None)));
-    assert_eq!(unknown.to_string(), "lease \"a\" is in shared use for 17s 343ms more");
+    assert_eq!(unknown.to_string(), "lease \"a\" is held by several for 17s 343ms more");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_wait_timeout_names_the_last_known_holder() {
         (
             Some(in_shared_use(None, None)),
             None,
-            "it was in shared use when the database last answered",
+            "it was held by several when the database last answered",
         ),
         (None, None, "the database did not answer"),
         (
@@ -111,9 +111,9 @@ fn foreign_texts_are_escaped() {
 #[test]
 fn numbers_that_no_call_asks_for_are_not_shown_as_permits() {
     for (counts, shown) in [
-        (vec![(u32::MAX, 0)], "is in shared use"),
-        (vec![(0, 0)], "is in shared use"),
-        (vec![(2, 5), (u32::MAX, 5)], "is in shared use"),
+        (vec![(u32::MAX, 0)], "is held by several"),
+        (vec![(0, 0)], "is held by several"),
+        (vec![(2, 5), (u32::MAX, 5)], "is held by several"),
         (vec![(2, 5), (3, 5)], "has 5 of 5 permits in use"),
     ] {
         let mut seen = in_shared_use(None, None);

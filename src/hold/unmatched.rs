@@ -72,7 +72,7 @@ pub(super) fn loss_of(key: &GrantKey, found: Option<&LeaseSnapshot>) -> Option<L
     }
 }
 
-/// The holder that a grant of a lease in shared use belongs to, or why there is none.
+/// The holder that a grant of a lease that several hold belongs to, or why there is none.
 pub(super) fn share_of<'a>(
     key: &GrantKey,
     found: Option<&'a SharedSnapshot>,

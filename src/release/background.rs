@@ -24,7 +24,7 @@ const BATCH_MAX: usize = 1_000;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The time limit of one attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
-const HELD_UP: &str =
+const BLOCKED: &str =
     "an open transaction blocks writes to its document, and the manager is being shut down";
 
 /// A lease or grant to be released.
@@ -144,7 +144,7 @@ impl Work {
         }
         if failed.0 > 0 {
             let reason = failed.1.map(|failure| Error::from(failure).to_string());
-            telemetry::not_given_back(failed.0, reason.as_deref().unwrap_or(HELD_UP));
+            telemetry::not_given_back(failed.0, reason.as_deref().unwrap_or(BLOCKED));
         }
     }
 
@@ -156,7 +156,7 @@ impl Work {
         let result = tokio::select! {
             biased;
             result = later => result.map_err(|failure| Error::from(failure).to_string()),
-            () = self.blocked_for(|| self.releaser.is_blocked(&name)) => Err(HELD_UP.to_owned()),
+            () = self.blocked_for(|| self.releaser.is_blocked(&name)) => Err(BLOCKED.to_owned()),
         };
         if let Err(reason) = result {
             telemetry::not_given_back(1, &reason);

@@ -209,7 +209,7 @@ impl Releaser {
 
     /// Those of the leases whose documents are damaged, by name, with the types of their expiries.
     ///
-    /// A lease in shared use counts whoever its holders are: the query does not read them. Where no query is answered
+    /// One that several hold counts whoever its holders are: the query does not read them. Where no query is answered
     /// in time, no lease counts: then the answer to the release is all that is known.
     pub(crate) async fn damaged(
         &self,

@@ -45,7 +45,7 @@ pub(super) async fn oplog(patient: &Patient<'_>) -> Finding {
     }
 }
 
-/// Reads the held leases. Those of other programs have no ttl, and leases in shared use have one a holder: they do not
+/// Reads the held leases. Those of other programs have no ttl, and those of several holders have one each: they do not
 /// count.
 async fn rate(patient: &Patient<'_>) -> Result<Rate, String> {
     let words = |error: mongodb::error::Error| patient.words(&error);

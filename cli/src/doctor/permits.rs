@@ -1,4 +1,4 @@
-//! Whether the holders of leases in shared use agree on the limit.
+//! Whether the holders of leases held by several agree on the limit.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -18,7 +18,7 @@ const READ_MAX: usize = 10_000;
 /// How many names a message has. The details have all.
 const NAMED_MAX: usize = 10;
 
-/// The leases in shared use.
+/// The leases held by several.
 #[derive(Default)]
 struct Shared {
     count: usize,
@@ -95,8 +95,8 @@ impl Shared {
         }
         let mut message = match (parts.is_empty(), self.count) {
             (false, _) => parts.join("; "),
-            (true, 0) => "no lease is in shared use".to_owned(),
-            (true, count) => format!("leases in shared use: {count}; their holders agree"),
+            (true, 0) => "no lease is held by several".to_owned(),
+            (true, count) => format!("leases held by several: {count}; their holders agree"),
         };
         if self.is_cut {
             message += &format!(" (of the first {READ_MAX} leases)");

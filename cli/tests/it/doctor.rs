@@ -42,7 +42,7 @@ async fn a_sound_database_has_no_problem() {
         "ok       TTL monitor      it runs, one pass every 1 s\n",
         "note     history window   minSnapshotHistoryWindowInSeconds is 300\n",
         "ok       oplog            no lease that is held is renewed\n",
-        "ok       permits          no lease is in shared use\n",
+        "ok       permits          no lease is held by several\n",
         "note     privileges       no user is logged in\n",
         "      index walks      the server skipped ",
     ] {

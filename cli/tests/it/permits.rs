@@ -93,7 +93,7 @@ async fn shared_runs_go_together_and_exclude_the_others() {
     assert_eq!(in_use(&database).await, (Some(2), Some(1_000)));
     let writer = tried(&database, &[]).await;
     assert_eq!(writer.exit, 75, "{writer:?}");
-    assert!(writer.talk.contains("lease \"a\" is in shared use"), "{writer:?}");
+    assert!(writer.talk.contains("lease \"a\" is held by several"), "{writer:?}");
     for reader in readers {
         finished(reader).await;
     }

@@ -108,7 +108,7 @@ async fn a_release_by_force_ends_no_shared_lease() {
         let ran = run(tool_for(&database, arguments)).await;
         assert_eq!(ran.exit, 64, "{ran:?}");
         let all = format!("{}{}", ran.data, ran.talk);
-        assert!(all.contains("in shared use by 2 holders"), "{ran:?}");
+        assert!(all.contains("is held by 2 holders"), "{ran:?}");
     }
     let shown = run(tool_for(&database, &["show", "a", "--json"])).await.json();
     assert_eq!(shown["holders"].as_array().unwrap().len(), 2, "{shown}");
@@ -142,7 +142,7 @@ async fn an_exclusive_run_that_is_refused_tells_of_shared_use() {
     store(&database, "doc", vec![holder("a", 1, 1_000)]).await;
     let ran = run(tool_for(&database, &["run", "doc", "--no-wait", "--", "true"])).await;
     assert_eq!(ran.exit, 75, "{ran:?}");
-    assert!(ran.talk.contains("lease \"doc\" is in shared use for "), "{ran:?}");
+    assert!(ran.talk.contains("lease \"doc\" is held by several for "), "{ran:?}");
 }
 
 #[tokio::test]
@@ -173,11 +173,11 @@ async fn doctor_names_leases_whose_limits_disagree() {
     let check = permits_of(&database).await;
     assert_eq!(
         (&check["status"], &check["message"]),
-        (&json!("ok"), &json!("no lease is in shared use"))
+        (&json!("ok"), &json!("no lease is held by several"))
     );
     store(&database, "agreed", vec![holder("a", 2, 5), holder("b", 1, 5)]).await;
     let check = permits_of(&database).await;
-    let message = json!("leases in shared use: 1; their holders agree");
+    let message = json!("leases held by several: 1; their holders agree");
     assert_eq!((&check["status"], &check["message"]), (&json!("ok"), &message));
 
     store(&database, "tenant:7", vec![holder("a", 1, 5), holder("b", 1, 3)]).await;

@@ -91,7 +91,7 @@ pub struct Granted {
     pub token: Option<Timestamp>,
     /// The lease as the reply shows it.
     pub info: LeaseInfo,
-    /// The caller's own part of a lease in shared use.
+    /// The caller's own part of a lease that several hold.
     pub share: Option<GrantedShare>,
 }
 
@@ -105,7 +105,7 @@ impl Granted {
     }
 }
 
-/// The part of one holder in a lease in shared use.
+/// The part of one holder in a lease that several hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GrantedShare {
     /// Those of its record, which an earlier call with the same value may have made.

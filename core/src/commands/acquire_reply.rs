@@ -7,7 +7,7 @@ use super::snapshot::{self, LeaseSnapshot};
 use super::variables::{Variable, bind, filter, in_scope};
 use super::*;
 
-/// The fields of the reply: the caller's own record in shared use, the time until the first holder's expiry, the
+/// The fields of the reply: the caller's own record in the list, the time until the first holder's expiry, the
 /// permits in use, and the smallest limit. They count every holder in the document, also those that have just expired.
 /// The reply to a fast grant lacks the time, and has the permits only of a call that holds the lease alone.
 const SHARED: &str = "shared";
@@ -19,7 +19,7 @@ pub(super) const AHEAD: &str = "ahead";
 /// Whether the queue has an element, live or dead.
 pub(super) const HAS_QUEUE: &str = "hasQueue";
 
-/// A call for the exclusive lease finds its grant in the plain fields, and needs to know of a lease in shared use only
+/// A call for the exclusive lease finds its grant in the plain fields, and needs to know of a list of holders only
 /// that it is. A call for a share needs its own record.
 pub(super) fn projection(request: &AcquireRequest) -> Document {
     let projection = snapshot::projection();
@@ -52,7 +52,7 @@ pub(super) fn fast_projection(value: &str, id: &str) -> Document {
     with(snapshot::projection(), SHARED, shared)
 }
 
-/// The part of a reply that tells of these holders, if the lease is in shared use.
+/// The part of a reply that tells of these holders, if the lease is held by several.
 fn of_lease(elements: Variable, value: &str) -> Document {
     let own = filter(elements, |each| is_of(each, value));
     let first = doc! { "$min": elements.field(holder::EXPIRES_AT) };
@@ -72,7 +72,7 @@ fn own_part(of: Variable) -> Document {
     of.fields([holder::ID, holder::EXPIRES_AT, holder::PERMITS, holder::LIMIT])
 }
 
-/// The caller's own grant: its id, and its part of a lease in shared use.
+/// The caller's own grant: its id, and its part of a lease that several hold.
 pub(super) type Own = (GrantId, Option<GrantedShare>);
 
 /// The grant of this record. Its permits may be those of an earlier call with the same value.

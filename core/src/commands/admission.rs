@@ -1,7 +1,7 @@
 //! The rule in a pipeline: who holds, who waits, how many waiters fit, and the fields that their admission changes.
 //!
 //! An element of `holders` that lacks a field, or has one of a foreign type, makes the list corrupt: nobody is admitted
-//! beside it. The list counts only while the document's value is that of shared use.
+//! beside it. The list counts only while the document's value is `mongo-lease/shared`.
 
 use super::acquire_parts::AcquireRequest;
 use super::variables::{Scope, Variable, bind, filter, in_scope, map, reduce};
@@ -15,7 +15,7 @@ pub(super) fn elements() -> Document {
     queue::list(format::HOLDERS)
 }
 
-/// A condition: the lease is in shared use, and each element is a holder with a permit at least.
+/// A condition: the lease is held by several, and each element is a holder with a permit at least.
 pub(super) fn is_shared(elements: Variable) -> Document {
     const FIELDS: [(&str, &str); 7] = [
         (holder::VALUE, "string"),
@@ -75,7 +75,7 @@ pub(super) struct Room<'a> {
 /// The holders beside whom waiters are admitted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Beside {
-    /// The holders in shared use that stay.
+    /// The holders in the list that stay.
     pub(super) kept: Variable,
     /// Whether anybody may be admitted.
     pub(super) open: Variable,

@@ -152,7 +152,7 @@ pub(super) fn document(reply: &Document) -> Result<&Document, DecodeError> {
     document.map_err(|_| malformed("the reply to an acquire contains no document"))
 }
 
-/// The fields of a new grant with this echo; with an expiry, those of a holder in shared use.
+/// The fields of a new grant with this echo; with an expiry, those of a holder in the list.
 pub(super) fn anew(
     request: &AcquireRequest,
     grant_id: &GrantId,

@@ -1,4 +1,4 @@
-//! Reads leases: one, several, or a page of many; and the holders of those in shared use.
+//! Reads leases: one, several, or a page of many; and the holders of those that several hold.
 
 use super::renew::GrantKey;
 use super::snapshot::{self, LeaseSnapshot};
@@ -141,7 +141,7 @@ pub struct FindHolders {
 pub struct SharedSnapshot {
     /// The lease itself.
     pub lease: LeaseSnapshot,
-    /// The wanted holders, if the lease is in shared use. Others describe earlier holders.
+    /// The wanted holders, if the lease is held by several. Others describe earlier holders.
     pub holders: Vec<SeenHolder>,
 }
 

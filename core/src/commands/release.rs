@@ -204,7 +204,7 @@ fn ended(target: &ReleaseTarget, form: Form, nobody: &str) -> Document {
             // The target counts.
             doc! { "$or": [admission::has_no_holder(), shared] }
         } else {
-            // Anybody may be admitted where the lease is free, or the target's, or in shared use by holders that count.
+            // Anybody may be admitted where the lease is free, or the target's, or held by several that count.
             let counts = |each| any([is_unexpired(each), target.is_holder(each)]);
             let is_any = doc! { "$and": [shared, { "$ne": [filter(elements, counts), []] }] };
             any([admission::has_no_holder(), target.has_lease(), is_any])
@@ -351,7 +351,7 @@ impl ReleaseTarget {
         self.shown_in(holder::VALUE, holder::ID.to_owned())
     }
 
-    /// A filter: the document is in shared use, and its list fits.
+    /// A filter: the document is held by several, and its list fits.
     fn shared(list: Document) -> Document {
         doc! { format::VALUE: format::SHARED_VALUE, format::HOLDERS: list }
     }

@@ -1,4 +1,4 @@
-//! Renew in shared use: prolongs the grants of one process.
+//! Renew holders: prolongs the grants of one process.
 
 use super::renew::RenewalTarget;
 use super::reply::{Matched, decode_update};

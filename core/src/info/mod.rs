@@ -20,7 +20,7 @@ use text::printable;
 /// It is a snapshot: the lease may already have been released, renewed, or granted to another holder. A document of
 /// another program has a name, a value and an expiry; the other fields are then `None` or empty.
 ///
-/// A lease in [shared use](LeaseInfo::shared) has no single holder: `value`, `owner` and `acquired_at` are `None`, and
+/// A [lease that several hold](LeaseInfo::shared) has no single holder: `value`, `owner`, `acquired_at` are `None`, and
 /// `metadata` is empty. [`holders`](LeaseInfo::holders) has them for each holder.
 ///
 /// # Serialization
@@ -45,7 +45,7 @@ pub struct LeaseInfo {
     #[serde(serialize_with = "as_rfc_3339")]
     pub acquired_at: Option<DateTime<Utc>>,
     /// When the lease runs out unless it is renewed, by the server's clock. `None` if the document has no date there.
-    /// In shared use, the latest of its holders' expiries.
+    /// Of a lease that several hold, the latest of its holders' expiries.
     #[serde(serialize_with = "as_rfc_3339")]
     pub expires_at: Option<DateTime<Utc>>,
     /// The time from the server's reply to the expiry; zero if that has passed. `None` without a date.
@@ -57,7 +57,7 @@ pub struct LeaseInfo {
     pub metadata: Document,
     /// How many permits are in use: 1 while one holder has the whole lease, and 0 while it is free.
     ///
-    /// `None` if it is unknown: in the refusal of an exclusive call by a lease in shared use; for a damaged lease; and
+    /// `None` if it is unknown: in the refusal of an exclusive call by several holders; for a damaged lease; and
     /// where the list of holders is corrupt. Nobody is admitted beside a corrupt list: the lease is free at
     /// `expires_at`.
     pub in_use: Option<u32>,
@@ -69,15 +69,15 @@ pub struct LeaseInfo {
     pub waiting: u32,
     /// Whether this very process holds the lease, judged by its value or its owner's `host:pid`.
     pub held_here: bool,
-    /// Whether the lease is in shared use: several may hold it at once, by permits of a semaphore or as readers.
+    /// Whether the lease is held by several at once, by permits of a semaphore or as readers.
     pub shared: bool,
-    /// The holders of a lease in shared use, in the order in which they were admitted.
+    /// The holders of a lease that several hold, in the order in which they were admitted.
     ///
     /// `LeaseManager::get` and `LeaseManager::list` read them. In errors the list is empty.
     pub holders: Vec<LeaseHolder>,
 }
 
-/// One holder of a lease in [shared use](LeaseInfo::shared), with its permits.
+/// One holder of a [lease that several hold](LeaseInfo::shared), with its permits.
 ///
 /// # Serialization
 ///
@@ -201,7 +201,7 @@ impl LeaseInfo {
         value == format::SHARED_VALUE
     }
 
-    /// Makes it ready for users: sets `held_here`, and takes away the value of shared use, which is no holder's.
+    /// Makes it ready for users: sets `held_here`, and takes away `mongo-lease/shared`, which is no holder's.
     /// `manager` is the prefix of this manager's values, `process` the end of its owners.
     pub fn recognize(&mut self, manager: &ManagerId, process: &str) {
         self.value.take_if(|value| LeaseInfo::is_shared_value(value));
@@ -230,13 +230,13 @@ impl LeaseInfo {
         self.limit = are_valid.then_some(limit);
     }
 
-    /// The limit of a lease in shared use, where it is smaller than that of a call: two programs disagree, unless a
+    /// The limit of a lease that several hold, where it is smaller than that of a call: two programs disagree, unless a
     /// deployment is going on.
     pub fn limit_below(&self, of_call: u32) -> Option<u32> {
         self.limit.filter(|limit| self.shared && *limit < of_call)
     }
 
-    /// Sets the holders of a lease in shared use, with what follows from them. No holder: the list is corrupt.
+    /// Sets the holders of a lease that several hold, with what follows from them. No holder: the list is corrupt.
     pub fn set_holders(&mut self, holders: Vec<LeaseHolder>) {
         self.count_permits(holders.iter().map(|holder| (holder.permits, holder.limit)));
         self.holders = holders;
@@ -297,7 +297,7 @@ impl fmt::Display for LeaseInfo {
                         None => Ok(()),
                     };
                 }
-                None => formatter.write_str("is in shared use")?,
+                None => formatter.write_str("is held by several")?,
             },
             LeaseState::Held if self.value.as_deref().is_some_and(is_tombstone) => {
                 formatter.write_str("is released, but its name stays reserved")?;

@@ -44,7 +44,7 @@ pub struct PromotionEvent {
 pub enum News {
     /// One waiter has the whole lease, or should send an attempt.
     Promoted(Promoted),
-    /// These were admitted to shared use.
+    /// These were admitted beside each other.
     Admitted(Vec<Admission>),
 }
 

@@ -99,7 +99,7 @@ pub const BOUND_MIN: Duration = Duration::from_millis(250);
 /// The longest time limit of a batch, however slow the server is.
 pub const BOUND_MAX: Duration = Duration::from_secs(60);
 /// The longest time limit of a command whose document is known to be blocked.
-pub const HELD_UP_BOUND_MAX: Duration = Duration::from_secs(1);
+pub const BLOCKED_BOUND_MAX: Duration = Duration::from_secs(1);
 
 /// The server's time limit for one kind of command.
 ///
@@ -124,7 +124,7 @@ impl Bound {
 
     /// The time limit of a command whose document is known to be blocked.
     pub fn get_blocked(&self) -> Duration {
-        self.get().min(HELD_UP_BOUND_MAX)
+        self.get().min(BLOCKED_BOUND_MAX)
     }
 
     /// A command went through and took this long.

@@ -1,7 +1,7 @@
 //! Which commands may be in progress at once.
 //!
 //! Acquires leave slots for commands that keep or free a lease. Commands on blocked documents have few slots of their
-//! own, so a transaction that holds a document up delays only commands on that document.
+//! own, so a transaction that blocks a document delays only commands on that document.
 //!
 //! 1. The number of commands in progress never exceeds the number of slots.
 //! 2. With four slots or more, one stays free for [`Lane::Critical`], whatever the other lanes use.

@@ -9,7 +9,7 @@ use super::request::AcquireRequest;
 use super::types::Types;
 use crate::rules::permits::LIMIT_MAX;
 
-/// The holders in shared use that a write keeps: those that have not expired, and the caller.
+/// The holders in the list that a write keeps: those that have not expired, and the caller.
 pub(super) fn kept<T: Types>(
     document: &Document<T>,
     caller: Option<&AcquireRequest<T>>,
@@ -47,8 +47,8 @@ pub(super) fn first_expiry<T: Types>(document: &Document<T>) -> Expiry {
 
 /// The time from which a grant to the caller counts.
 ///
-/// A caller that was in the queue has sent heartbeats, and a promotion could have counted from the newest of them. So
-/// where `now` is older than that heartbeat, the grant counts from the heartbeat, with its echo.
+/// A promotion counts from the newest heartbeat. A grant to an attempt counts from no earlier moment: where `now` is
+/// older, it counts from that heartbeat, with its echo.
 pub(super) fn asked_from<T: Types>(
     own: &Entry<T>,
     now: i64,
@@ -60,9 +60,9 @@ pub(super) fn asked_from<T: Types>(
 
 /// The state of a lease in which a write may admit waiters.
 pub(super) struct Room<'a, T: Types, P> {
-    /// The holders in shared use that stay.
+    /// The holders in the list that stay.
     pub(super) kept: Vec<Holder<T>>,
-    /// Whether anybody may be admitted: the lease is in shared use, or free.
+    /// Whether anybody may be admitted: the lease is free, its grant ends, or several hold it.
     pub(super) is_open: bool,
     /// The caller, where it asks to be admitted. It is alive, so it gets its whole ttl.
     pub(super) asker: Option<&'a T::Value>,

@@ -11,9 +11,9 @@ pub const LONG_AGO: i64 = 0;
 /// missing or past, and a delete by name and value. Other programs write these two, and leave the other fields as they
 /// were.
 ///
-/// A lease is held by one holder, which `value` and `grant` show, or it is in *shared use*: then `value` is that of no
-/// holder but of shared use, `holders` are who holds, and `expiry` is the latest of theirs. So others see the name as
-/// held until the last of them has expired.
+/// A lease is held by one holder, which `value` and `grant` show, or it is *held by several*: then `value` is nobody's,
+/// `holders` are who holds, and `expiry` is the latest of theirs. So others see the name as held until the last of them
+/// has expired.
 ///
 /// [`format`](crate::format) has the stored names, which add the units. `owner` and `metadata` are the details.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,7 +28,7 @@ pub struct Document<T: Types> {
     pub queue: Queue<T>,
     /// `promoted`: what the change stream tells a waiter.
     pub promoted: Option<Promoted<T>>,
-    /// `holders`: who holds the lease in shared use. While `value` is another, these are earlier holders.
+    /// `holders`: the holders, if it is held by several. While `value` is another, these are earlier holders.
     pub holders: Holders<T>,
     /// `admitted`: what the change stream tells waiters that one write admitted. Empty where it is missing.
     pub admitted: Vec<Admission<T>>,
@@ -139,7 +139,7 @@ pub enum HolderElement<T: Types> {
     Damaged(DamagedHolder<T>),
 }
 
-/// One holder of a lease in shared use, with its grant and its permits.
+/// One holder of a lease that several hold, with its grant and its permits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Holder<T: Types> {
     /// Its grant. The database has these fields beside the others.
@@ -219,7 +219,7 @@ impl<T: Types> Document<T> {
         self.grant.as_ref().filter(|grant| self.is_held_by(&grant.value))
     }
 
-    /// The holders in shared use. None where it is not in shared use, or is corrupt. Each has a permit at least.
+    /// The holders in the list. None where it is not held by several, or is corrupt. Each has a permit at least.
     pub fn sharers(&self) -> Vec<Holder<T>> {
         let holder = |element: &HolderElement<T>| match element {
             HolderElement::Holder(holder) if holder.permits >= 1 => Some(holder.clone()),

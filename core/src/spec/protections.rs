@@ -100,7 +100,7 @@ pub trait Protections {
 
     /// Whether a fast attempt is refused where its caller holds already.
     ///
-    /// An exclusive one is refused by its own earlier grant, for the lease is held. In shared use there may be room for
+    /// An exclusive one is refused by its own earlier grant, for the lease is held. Of permits there may be room for
     /// a second grant.
     fn fast_attempt_finds_own(&self) -> bool {
         true

@@ -28,7 +28,7 @@ pub enum EndScope {
     BesideOthers,
     /// Every one.
     Anywhere,
-    /// The same. A caller that holds nothing leaves the queue instead.
+    /// Every one in which the value holds or has an entry.
     HeldOrQueued,
 }
 

@@ -115,7 +115,7 @@ fn counted<T: Types>(mut document: Document<T>) -> Document<T> {
     document
 }
 
-/// Prolongs each of these grants in shared use for its time from now, and says whether all of them were there.
+/// Prolongs each of these grants beside others for its time from now, and says whether all of them were there.
 /// Otherwise it changes nothing: the answer to an update counts documents, and a process that has several grants of one
 /// lease must not be told that its renewal matched while one of them is gone.
 ///
@@ -159,7 +159,7 @@ pub fn renew_holders<T: Types>(
     (Some(Document { expiry: Expiry::At(latest), ..document }), true)
 }
 
-/// Whether the document shows all of these grants in shared use. Each element that is a document has to have an expiry
+/// Whether the document shows all of these grants beside others. Each element that is a document has to have an expiry
 /// that is a date.
 fn has_all<T: Types>(document: &Document<T>, grants: &[(T::GrantId, i64)]) -> bool {
     let elements = document.holders.elements();

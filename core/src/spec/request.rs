@@ -60,7 +60,7 @@ impl<T: Types> AcquireRequest<T> {
         is_held && document.expiry != Expiry::Damaged
     }
 
-    /// Whether this holder in shared use is the caller.
+    /// Whether this holder in the list is the caller.
     pub(super) fn is_holder(&self, holder: &Holder<T>) -> bool {
         !self.permits.is_exclusive() && holder.grant.value == self.value
     }

@@ -91,7 +91,7 @@ impl Lease {
         self.document.as_ref().expect("a document")
     }
 
-    /// The holders in shared use, and the waiters.
+    /// The holders in the list, and the waiters.
     fn shown(&self) -> (String, String) {
         let holders =
             self.document().sharers().into_iter().map(|holder| holder.grant.value).collect();

@@ -21,6 +21,6 @@ pub trait Types: Copy + Debug + Ord + Hash {
     /// programs may have a unique index on `value`.
     fn nobody() -> Self::Value;
 
-    /// The value of a document in shared use. No call has it, and it is always the same.
+    /// The value of a document that several hold. No call has it, and it is always the same.
     fn shared() -> Self::Value;
 }

@@ -10,7 +10,7 @@ use crate::patience::{Listener, bounded, locks, soon, until};
 
 const LEASES: usize = 50;
 /// Neither the first nor the last statement of a command.
-const HELD_UP: usize = 20;
+const BLOCKED: usize = 20;
 
 /// Returns when no document except that of the blocked lease, and those of `others`, names a holder.
 async fn until_only_one_is_held(setup: &Setup, others: &[&str]) {
@@ -35,7 +35,7 @@ async fn dropped_leases_are_free_or_handed_on(by: By) {
     let mut events = Listener::of(&others);
     let waiter = waiting(&others, "lease:30", Duration::from_secs(300));
     events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
-    let mut session = setup.hold_up(&held[HELD_UP], by).await;
+    let mut session = setup.hold_up(&held[BLOCKED], by).await;
 
     let started = Instant::now();
     drop(held);
@@ -65,7 +65,7 @@ async fn leases_dropped_beside_a_blocked_one_are_free_soon() {
 
 async fn a_shutdown_releases_the_others(by: By) {
     let (setup, held) = fifty().await;
-    let mut session = setup.hold_up(&held[HELD_UP], by).await;
+    let mut session = setup.hold_up(&held[BLOCKED], by).await;
 
     let started = Instant::now();
     let report = soon("the shutdown", setup.leases.shutdown()).await;
@@ -94,8 +94,8 @@ async fn a_shutdown_beside_a_blocked_lease_releases_the_rest() {
 #[tokio::test]
 async fn a_shutdown_ends_the_give_back_of_a_blocked_lease() {
     let (setup, mut held) = fifty().await;
-    let mut session = setup.hold_up(&held[HELD_UP], By::Stranger).await;
-    drop(held.remove(HELD_UP));
+    let mut session = setup.hold_up(&held[BLOCKED], By::Stranger).await;
+    drop(held.remove(BLOCKED));
     drop(held);
     until_only_one_is_held(&setup, &[]).await;
     let report = soon("the shutdown", setup.leases.shutdown()).await;
@@ -105,12 +105,12 @@ async fn a_shutdown_ends_the_give_back_of_a_blocked_lease() {
 
 async fn concurrent_releases_are_answered(by: By) {
     let (setup, held) = fifty().await;
-    let mut session = setup.hold_up(&held[HELD_UP], by).await;
+    let mut session = setup.hold_up(&held[BLOCKED], by).await;
 
     let started = Instant::now();
     let mut releasing: Vec<_> =
         held.into_iter().map(|lease| tokio::spawn(lease.release())).collect();
-    let blocked = releasing.remove(HELD_UP);
+    let blocked = releasing.remove(BLOCKED);
     for release in releasing {
         assert_eq!(bounded(release).await.unwrap().unwrap(), Released::Released);
     }

@@ -10,18 +10,18 @@ use crate::patience::{bounded, until_nothing_is_left};
 
 #[tokio::test]
 async fn each_of_several_blocked_leases_is_found() {
-    const HELD_UP: [usize; 5] = [0, 7, 8, 31, 59];
+    const BLOCKED: [usize; 5] = [0, 7, 8, 31, 59];
     let setup = setup().await;
     let held = setup.hold(&names("lease", 60)).await;
     let mut sessions = Vec::new();
-    for number in HELD_UP {
+    for number in BLOCKED {
         sessions.push(setup.hold_up(&held[number], By::Stranger).await);
     }
     let started = Instant::now();
     let releasing: Vec<_> = held.into_iter().map(|lease| tokio::spawn(lease.release())).collect();
     let (mut blocked, mut others) = (Vec::new(), Vec::new());
     for (number, release) in releasing.into_iter().enumerate() {
-        if HELD_UP.contains(&number) { blocked.push(release) } else { others.push(release) }
+        if BLOCKED.contains(&number) { blocked.push(release) } else { others.push(release) }
     }
     for release in others {
         assert_eq!(bounded(release).await.unwrap().unwrap(), Released::Released);

@@ -71,7 +71,7 @@ async fn a_refusal_says_how_many_permits_are_in_use() {
             Attempt::Busy(info) => info.to_string(),
             other => panic!("{other:?}"),
         };
-        assert!(text.starts_with("lease \"tenant:7\" is in shared use for "), "{text}");
+        assert!(text.starts_with("lease \"tenant:7\" is held by several for "), "{text}");
     })
     .await;
 }

@@ -26,7 +26,7 @@ fn holder(value: &str, seconds: i64, permits: i64, limit: i64) -> Document {
     }
 }
 
-/// A lease in shared use, until ten minutes from now.
+/// A lease that several hold, until ten minutes from now.
 fn shared(name: &str, holders: impl Into<Bson>) -> Document {
     let holders = holders.into();
     doc! { "name": name, "value": "mongo-lease/shared", "expiresAt": at(600), "holders": holders }
@@ -69,7 +69,10 @@ async fn an_exclusive_call_is_refused_by_shared_use() {
     match leases.try_acquire("doc").await.unwrap() {
         Attempt::Busy(info) => {
             assert!(info.shared && info.value.is_none(), "{info:?}");
-            assert!(info.to_string().starts_with("lease \"doc\" is in shared use for "), "{info}");
+            assert!(
+                info.to_string().starts_with("lease \"doc\" is held by several for "),
+                "{info}"
+            );
         }
         other => panic!("{other:?}"),
     }

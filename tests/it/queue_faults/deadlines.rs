@@ -14,7 +14,7 @@ use crate::patience::{Listener, PATIENCE, locks, soon, until, until_nothing_is_l
 /// The sizes of the driver's pool; 10 is its default.
 const POOLS: [u32; 3] = [1, 2, 10];
 /// For how long a stream may delay the command that detects the lack of room for it.
-const HELD_UP: Duration = Duration::from_secs(2);
+const BLOCKED: Duration = Duration::from_secs(2);
 /// A call that finds no connection waits for longer: for its holder's ttl of 30 s, or for its own deadline.
 const STARVED: Duration = Duration::from_secs(15);
 
@@ -143,7 +143,7 @@ async fn in_pools_of_1_and_2_a_waiter_is_granted_and_blocks_nothing() {
         let next = soon("the next grant", next).await.unwrap().unwrap();
         let took = started.elapsed();
         eprintln!("a pool of {size}: {slowest:?} at most beside it, granted after {took:?}");
-        assert!(slowest < HELD_UP && took < HELD_UP, "{size}: {slowest:?} {took:?}");
+        assert!(slowest < BLOCKED && took < BLOCKED, "{size}: {slowest:?} {took:?}");
         next.release().await.unwrap();
     }
 }

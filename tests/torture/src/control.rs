@@ -34,7 +34,7 @@ pub(crate) enum Control {
     OneTooMany,
     /// The first attempt of a call for a share ignores an exclusive holder, on the wire.
     ReaderBesideWriter,
-    /// A document in shared use expires with its first holder, and not with its last one, on the wire.
+    /// A document that several hold expires with its first holder, and not with its last one, on the wire.
     FirstExpiry,
     /// A worker keeps the first token that it got for each lease.
     KeptToken,
@@ -46,7 +46,7 @@ pub(crate) enum Control {
     StoredTtl,
     /// A worker makes no more calls at once than usual, and keeps the others in a line of its own, beside their waits.
     OwnLine,
-    /// The last holder's release leaves the document of a lease in shared use, without an expiry, on the wire.
+    /// The last holder's release leaves the document of a lease that several hold, without an expiry, on the wire.
     LeftShare,
 }
 

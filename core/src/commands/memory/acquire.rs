@@ -56,7 +56,7 @@ fn reply(
     }
 }
 
-/// The part of the holder with this grant, in shared use.
+/// The part of the holder with this grant.
 fn own_share(leases: &Collection<'_>, name: &str, id: &GrantId) -> Option<GrantedShare> {
     let own = leases.get(name)?.sharers().into_iter().find(|holder| holder.grant.id == *id)?;
     let number = |number| u32::try_from(number).ok();

@@ -1,4 +1,4 @@
-//! The holders of a lease in shared use, as users see them, with corrupt lists among them.
+//! The holders of a lease that several hold, as users see them, with corrupt lists among them.
 
 use crate::bson::{Bson, DateTime, Document, doc};
 use crate::rules::ids::ManagerId;
@@ -21,7 +21,7 @@ fn holder(value: &str, seconds: i64, permits: i64, limit: i64) -> Document {
     }
 }
 
-/// A lease in shared use with these holders, which expires in a minute.
+/// A lease that several hold with these holders, which expires in a minute.
 fn lease(holders: impl Into<Bson>) -> Document {
     doc! {
         "name": "tenant:7", "value": "mongo-lease/shared", "now": at(0), "expiresAt": at(60),
@@ -178,5 +178,5 @@ fn a_lease_in_shared_use_tells_its_permits_in_words() {
         assert!(info.to_string().ends_with(&format!("; the first expires in {time}")), "{info}");
     }
     let unknown = read(&lease(two())).info;
-    assert_eq!(unknown.to_string(), "lease \"tenant:7\" is in shared use for 1m more");
+    assert_eq!(unknown.to_string(), "lease \"tenant:7\" is held by several for 1m more");
 }

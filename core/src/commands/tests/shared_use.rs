@@ -1,4 +1,4 @@
-//! A lease in shared use as users see it, on a real server and in memory: by the commands that admit.
+//! A lease that several hold as users see it, on a real server and in memory: by the commands that admit.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -192,7 +192,7 @@ async fn a_refused_exclusive_call_tells_of_shared_use() {
         let AcquireReply::Refused(refused) = reply else { panic!("{reply:?}") };
         let info = refused.info;
         assert_eq!((info.shared, info.in_use, info.limit), (true, None, None));
-        assert!(info.to_string().starts_with("lease \"doc\" is in shared use for "), "{info}");
+        assert!(info.to_string().starts_with("lease \"doc\" is held by several for "), "{info}");
     })
     .await;
 }

@@ -23,7 +23,7 @@ pub enum PermitClaim {
     HoldersFit,
     /// No call holds twice, and none holds and waits.
     OneGrantEach,
-    /// A document in shared use expires with the last of its holders.
+    /// A document that several hold expires with the last of its holders.
     ExpiresWithLast,
     /// Nobody is admitted before a live waiter that stands before it.
     NobodyPasses,

@@ -126,7 +126,7 @@ impl Carrying<'_> {
         self.answer(order, Says::Renewed { id, matched });
     }
 
-    /// The mistake: the renewal adds its holder to a document in shared use.
+    /// The mistake: the renewal adds its holder to a document that several hold.
     fn revive(&self, document: &mut Option<Document>, order: Order, id: GrantId, now: i64) -> bool {
         let Some(document) = document.as_mut().filter(|document| document.is_in_shared_use())
         else {

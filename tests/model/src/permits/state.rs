@@ -98,7 +98,7 @@ pub(crate) enum Says {
         id: GrantId,
         matched: bool,
     },
-    /// An event of the change stream: the client was promoted, or admitted to shared use.
+    /// An event of the change stream: the client was promoted, or admitted beside each other.
     Admitted {
         id: GrantId,
         /// When the grant expires, by the server's clock.

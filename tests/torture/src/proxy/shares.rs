@@ -103,7 +103,7 @@ fn when_empty(document: &mut Document) -> bool {
     is_it
 }
 
-/// Whether a delete is of a document in shared use.
+/// Whether a delete is of a document that several hold.
 fn is_of_holders(command: &Document) -> bool {
     let filters = command.get_array("deletes").into_iter().flatten();
     let mut filters = filters.filter_map(|it| it.as_document()?.get_document("q").ok());

@@ -54,7 +54,7 @@ pub(super) fn choose(chance: &mut Chance, names: &Names, now: i64) -> Vec<Put> {
         // In most cases each has a value of its own.
         let number = if chance.below(4) == 0 { chance.below(4) } else { first + place };
         let value = Value(u8::try_from(number).expect("a small number"));
-        // No call has the value of nobody, or that of shared use.
+        // No call has the value of nobody, or `mongo-lease/shared`.
         let is_callers = ![Small::nobody(), Small::shared()].contains(&names.held.value);
         let is_held = is_callers && chance.below(8) == 0;
         let value = if is_held { names.held.value } else { value };

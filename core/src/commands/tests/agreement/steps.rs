@@ -21,7 +21,7 @@ pub(super) const GRANTED_BEFORE: i64 = 5 * HOUR;
 /// Expiries that another program writes; a date is so many hours from now.
 const EXPIRIES: [Expiry; 5] =
     [Expiry::At(-10), Expiry::At(20), Expiry::Absent, Expiry::Damaged, Expiry::Damaged];
-/// Those of a document in shared use; none is the latest of its holders'.
+/// Those of a document that several hold; none is the latest of its holders'.
 const SHARED_EXPIRIES: [Option<Expiry>; 9] = [
     None,
     None,

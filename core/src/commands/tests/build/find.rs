@@ -41,7 +41,7 @@ fn looks_and_pages_are_written_out() {
     wanted.insert("readConcern", doc! { "level": "majority", "afterClusterTime": time });
     assert_same(&after.build("locks", SENT), &wanted);
 
-    // For users, with the holders of leases in shared use.
+    // For users, with the holders of leases held by several.
     let mut with_holders = projection();
     with_holders.insert("holders", 1);
     let mut wanted = find(doc! { "name": "$name" }, 1);

@@ -71,7 +71,7 @@ fn fast_once() -> FastAdmit {
     fast(once)
 }
 
-/// A lease in shared use, with this in `shared`, as the projection shows it.
+/// A lease that several hold, with this in `shared`, as the projection shows it.
 fn shared(shown: Document) -> Document {
     let mut document = held_by("mongo-lease/shared");
     document.insert("shared", shown);

@@ -9,7 +9,7 @@ pub(super) const ONE_OF_THREE: Permits = Permits { count: 1, limit: 3 };
 pub(super) const READER: Permits = Permits::READER;
 pub(super) const WRITER: Permits = Permits::EXCLUSIVE;
 
-/// A document in shared use, which expires with its last holder.
+/// A document that several hold, which expires with its last holder.
 pub(super) fn shared(grants: Vec<Grant>) -> State {
     let expires_at = grants.iter().map(|grant| grant.expires_at).max().unwrap_or(0);
     State { expires_at, grants, ..State::default() }

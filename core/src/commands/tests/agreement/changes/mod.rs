@@ -130,7 +130,7 @@ fn with_the_holders_entry(command: Document) -> Document {
     instead_of(command, &doc! { "$ne": ["$$each.value", "$value"] }, true)
 }
 
-/// Holders that do not count, because the lease is not in shared use.
+/// Holders that do not count, because the lease is not held by several.
 fn with_stale_list(command: Document) -> Document {
     instead_of(command, &doc! { "$eq": ["$value", "mongo-lease/shared"] }, true)
 }

@@ -25,7 +25,7 @@ pub(in crate::commands::tests::agreement) const OF_RENEWALS: &[Change] = &[
     change("RenewHolders", "repairs an expiry of a foreign type", |it| {
         without(it, FILTER, "$expr")
     }),
-    change("RenewHolders", "renews what is not in shared use", |it| without(it, FILTER, "value")),
+    change("RenewHolders", "renews what is not held by several", |it| without(it, FILTER, "value")),
     change("RenewHolders", "renews each holder", |it| {
         argument_of(it, "$cond", 1, |all| {
             let condition = all[0].as_document().and_then(|all| arguments(all, "$in"));
