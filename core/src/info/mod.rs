@@ -171,14 +171,6 @@ impl LeaseInfo {
     ///
     /// A release with `hold_at_least` keeps the name reserved for a while, and one with `tombstones` leaves the
     /// document to the TTL monitor. Such a value begins with `released:`, and no holder has one.
-    ///
-    /// ```
-    /// # use mongo_lease_core::info as mongo_lease;
-    /// use mongo_lease::LeaseInfo;
-    ///
-    /// assert!(LeaseInfo::is_tombstone_value("released:5f0c.0"));
-    /// assert!(!LeaseInfo::is_tombstone_value("a holder's"));
-    /// ```
     #[must_use]
     pub fn is_tombstone_value(value: &str) -> bool {
         is_tombstone(value)
@@ -188,14 +180,6 @@ impl LeaseInfo {
     ///
     /// [`value`](LeaseInfo::value) is then `None`. It is for programs that read the documents, or their change stream,
     /// themselves.
-    ///
-    /// ```
-    /// # use mongo_lease_core::info as mongo_lease;
-    /// use mongo_lease::LeaseInfo;
-    ///
-    /// assert!(LeaseInfo::is_shared_value("mongo-lease/shared"));
-    /// assert!(!LeaseInfo::is_shared_value("a holder's"));
-    /// ```
     #[must_use]
     pub fn is_shared_value(value: &str) -> bool {
         value == format::SHARED_VALUE

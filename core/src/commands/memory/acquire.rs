@@ -1,23 +1,10 @@
 //! Acquires in memory: the slow form, the fast forms, and many of a fast form together.
 
-use std::collections::HashSet;
-
 use chrono::DateTime;
 
-use super::{InMemory, snapshot};
-use crate::commands::acquire::{
-    AcquireReply, AcquireRequest, Granted, GrantedShare, Refused, SlowAcquire,
-};
-use crate::commands::echo;
-use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired};
-use crate::commands::fast_admit::FastAdmit;
-use crate::memory::{Collection, MemoryCommand};
+use super::*;
 use crate::rules::guesses::FastForm;
-use crate::rules::ids::GrantId;
-use crate::rules::permits::Permits;
-use crate::rules::time::{Instant, millis_up};
-use crate::spec::{self, AsBuilt};
-use crate::texts::{Details, Texts};
+use crate::texts::Details;
 
 /// An attempt of this call.
 fn request_of(call: &AcquireRequest, id: GrantId, sent: Instant) -> spec::AcquireRequest<Texts> {

@@ -1,17 +1,7 @@
 //! Reads in memory.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use super::{InMemory, snapshot};
-use crate::commands::find::{
-    FindGrants, FindHolders, FindLeases, GetLease, Page, SeenHolder, SharedSnapshot,
-};
-use crate::commands::heartbeat::{FindEntries, QueueEntry};
-use crate::commands::snapshot::LeaseSnapshot;
-use crate::info::LeaseInfo;
-use crate::memory::{Collection, MemoryCommand, matches};
-use crate::rules::time::Instant;
-use crate::spec::Holder;
+use super::*;
+use crate::memory::matches;
 
 impl InMemory<Vec<LeaseSnapshot>> for FindLeases {
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<LeaseSnapshot> {

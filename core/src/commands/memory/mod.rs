@@ -7,4 +7,7 @@ mod release;
 mod renew;
 mod snapshot;
 
-use super::command::InMemory;
+use super::*;
+use crate::memory::{Collection, MemoryCommand};
+use crate::spec::{self, AsBuilt, Expiry, Holder};
+use crate::texts::{LeaseDocument, Texts};

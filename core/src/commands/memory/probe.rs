@@ -1,14 +1,6 @@
 //! Commands that ask about the server. A store in memory has everything that leases need.
 
-use super::InMemory;
-use crate::bson::{Bson, doc};
-use crate::commands::indexes::{
-    CountDuplicates, CreateIndex, FindOtherFormat, FoundCollection, FoundIndex, ListIndexes,
-    LookAtCollection,
-};
-use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping, Topology};
-use crate::memory::{Collection, MemoryCommand};
-use crate::rules::time::Instant;
+use super::*;
 use crate::schema::SPECS;
 
 /// A command whose reply does not depend on the leases.

@@ -1,12 +1,6 @@
 //! Releases in memory.
 
-use super::InMemory;
-use crate::commands::release::{Delete, End, EndLater, ReleaseTarget, Tombstone, Tombstoned};
-use crate::commands::reply::Ended;
-use crate::memory::{Collection, MemoryCommand};
-use crate::rules::time::{Instant, millis_up};
-use crate::spec::{self, AsBuilt};
-use crate::texts::LeaseDocument;
+use super::*;
 
 /// Applies one effect to each of these leases, and counts those that it changed.
 fn each(

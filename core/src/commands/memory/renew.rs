@@ -1,20 +1,6 @@
 //! Renewals and heartbeats in memory. They count documents, as a server does.
 
-use std::collections::BTreeMap;
-
-use super::{InMemory, find, snapshot};
-use crate::bson::Timestamp;
-use crate::commands::echo;
-use crate::commands::heartbeat::{Heartbeat, QueueEntry, by_document};
-use crate::commands::renew::{GrantKey, RenewMany, Resume, StandaloneToken};
-use crate::commands::renew_holders::RenewHolders;
-use crate::commands::reply::Matched;
-use crate::commands::snapshot::LeaseSnapshot;
-use crate::memory::{Collection, MemoryCommand};
-use crate::rules::ids::GrantId;
-use crate::rules::time::{Instant, millis_up};
-use crate::spec::{self, AsBuilt};
-use crate::texts::Texts;
+use super::*;
 
 fn key(key: &GrantKey) -> spec::GrantKey<Texts> {
     spec::GrantKey { value: key.value().to_owned(), id: key.grant_id().into() }
@@ -57,11 +43,7 @@ impl InMemory<Matched> for RenewHolders {
 impl InMemory<Option<(Instant, LeaseSnapshot)>> for Resume {
     const KIND: Option<MemoryCommand> = Some(MemoryCommand::Renew);
 
-    fn carry_out(
-        &self,
-        leases: &mut Collection<'_>,
-        sent: Instant,
-    ) -> Option<(Instant, LeaseSnapshot)> {
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> <Resume as Command>::Reply {
         let (name, key, terms) = (self.key.name(), key(&self.key), self.terms());
         let is_there = leases.apply(name, |found, now| {
             let fresh = self.fresh_id.clone();

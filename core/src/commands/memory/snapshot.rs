@@ -2,13 +2,9 @@
 
 use chrono::DateTime;
 
-use crate::commands::acquire::AcquireRequest;
-use crate::commands::snapshot::{LeaseSnapshot, small};
-use crate::info::{LeaseHolder, LeaseInfo, LeaseState};
-use crate::memory::Collection;
-use crate::rules::time::from_millis;
-use crate::spec::{Expiry, Holder};
-use crate::texts::{LeaseDocument, Texts};
+use super::*;
+use crate::commands::snapshot::small;
+use crate::info::LeaseHolder;
 
 /// The document of this name, as a projection shows it.
 pub(super) fn read(leases: &Collection<'_>, name: &str) -> Option<LeaseSnapshot> {
