@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::rules::batching::{BOUND_MAX, BOUND_MIN, Bound, HELD_UP_BOUND_MAX, pieces};
+use mongo_lease_core::rules::batching::{BLOCKED_BOUND_MAX, BOUND_MAX, BOUND_MIN, Bound, pieces};
 use mongo_lease_core::rules::time::Instant;
 
 fn at(millis: u64) -> Instant {
@@ -21,7 +21,7 @@ fn a_batch_may_take_four_times_as_long_as_the_last_one() {
     assert_eq!(bound.get(), BOUND_MIN);
     bound.went_through(at(2), millis(400));
     assert_eq!(bound.get(), millis(1_600));
-    assert_eq!(bound.get_blocked(), HELD_UP_BOUND_MAX);
+    assert_eq!(bound.get_blocked(), BLOCKED_BOUND_MAX);
     // A short command after it lowers the bound, but not at once.
     bound.went_through(at(3), millis(2));
     assert_eq!(bound.get(), millis(1_400));
@@ -46,7 +46,7 @@ fn the_bound_doubles_where_no_command_went_through_meanwhile() {
         bound.timed_out(at(860), at(351));
     }
     assert_eq!(bound.get(), BOUND_MIN * 4);
-    assert_eq!(bound.get_blocked(), HELD_UP_BOUND_MAX);
+    assert_eq!(bound.get_blocked(), BLOCKED_BOUND_MAX);
     // One of the next pieces goes through, so the others are blocked.
     bound.went_through(at(900), millis(20));
     for _ in 0..8 {
