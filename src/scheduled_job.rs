@@ -45,22 +45,7 @@ use crate::manager::LeaseManager;
 /// # }
 /// ```
 ///
-/// A scheduler that needs boxed futures gets a clone each time:
-///
-/// ```no_run
-/// # use std::pin::Pin;
-/// # type Task = Box<dyn FnMut() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
-/// # fn example(report: mongo_lease::ScheduledJob) -> Task {
-/// Box::new(move || {
-///     let report = report.clone();
-///     Box::pin(async move {
-///         if let Err(error) = report.run(async |_lease| { /* the work */ }).await {
-///             eprintln!("the report was not made: {error}");
-///         }
-///     })
-/// })
-/// # }
-/// ```
+/// For a scheduler that needs boxed futures, see the example `cron_jobs` in the repository.
 #[must_use = "nothing runs until `run` is called"]
 #[derive(Clone, Debug)]
 pub struct ScheduledJob {
