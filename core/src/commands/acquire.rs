@@ -3,8 +3,6 @@
 use super::acquire_reply::{AHEAD, projection, read};
 use super::admission::{Beside, LENGTH_MAX, Room, is_of, is_unexpired, waits};
 use super::fast_acquire::{anew, upsert};
-use super::snapshot::LeaseSnapshot;
-use super::variables::{Variable, bind, filter, in_scope, map};
 use super::*;
 
 pub use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, GrantedShare, Refused};

@@ -1,10 +1,7 @@
 //! The reply to an acquire: the lease, and the caller's own grant in either form.
 
-use super::acquire_parts::{AcquireRequest, GrantedShare};
 use super::admission::{elements, is_of, is_shared};
 use super::fast_acquire::document;
-use super::snapshot::{self, LeaseSnapshot};
-use super::variables::{Variable, bind, filter, in_scope};
 use super::*;
 
 /// The fields of the reply: the caller's own record in the list, the time until the first holder's expiry, the

@@ -3,8 +3,6 @@
 //! An element of `holders` that lacks a field, or has one of a foreign type, makes the list corrupt: nobody is admitted
 //! beside it. The list counts only while the document's value is `mongo-lease/shared`.
 
-use super::acquire_parts::AcquireRequest;
-use super::variables::{Scope, Variable, bind, filter, in_scope, map, reduce};
 use super::*;
 
 /// More than a queue may have.

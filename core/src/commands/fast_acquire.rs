@@ -9,8 +9,6 @@
 //! Only for a call whose value is new, and only for attempts before its first slow acquire: a grant found under that
 //! value belongs to another attempt, and is never accepted here.
 
-use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused};
-use super::snapshot::{self, LeaseSnapshot};
 use super::*;
 use crate::rules::guesses::FastForm;
 

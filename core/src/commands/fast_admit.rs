@@ -1,11 +1,8 @@
 //! Fast admit: an upsert that admits a call for permits beside other holders, and otherwise changes nothing.
 
-use super::acquire_parts::{AcquireReply, AcquireRequest, Granted, Refused};
 use super::acquire_reply::{HAS_QUEUE, fast_projection, read};
 use super::admission::is_unexpired;
 use super::fast_acquire::{anew, upsert};
-use super::snapshot::LeaseSnapshot;
-use super::variables::{bind, filter, in_scope};
 use super::*;
 
 /// The first attempt of a call under a limit above 1, whose value is new. Its effect is `spec::fast_admit`, and its

@@ -1,8 +1,5 @@
 //! Reads leases: one, several, or a page of many; and the holders of those that several hold.
 
-use super::renew::GrantKey;
-use super::snapshot::{self, LeaseSnapshot};
-use super::variables::{filter, map};
 use super::*;
 use crate::rules::pattern::NamePattern;
 

@@ -1,7 +1,6 @@
 //! Heartbeats for many waiters of one manager, and the read that finds lost entries.
 
 use super::find::{documents, find};
-use super::reply::{Matched, decode_update};
 use super::*;
 
 /// An entry in one lease's queue.

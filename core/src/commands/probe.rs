@@ -1,6 +1,5 @@
 //! Probes whether the server supports the commands that leases need.
 
-use super::variables::bind;
 use super::*;
 
 /// The wire version of MongoDB 4.4, the first whose `findAndModify` takes a hint and a projection with expressions.

@@ -3,7 +3,6 @@
 //! An element of `queue` is ignored unless every field that is read has our type; the next change removes it. A queue
 //! that is not an array counts as empty.
 
-use super::variables::{Variable, bind, filter, map};
 use super::*;
 
 /// The times of our own entries and holders stay below this many milliseconds. With more, sums of times could overflow,

@@ -1,11 +1,6 @@
 //! Release: deletes documents or leaves tombstones, ends grants and admits waiters, or postpones the end.
 
 use super::admission::{Beside, Room, is_of, is_unexpired, waits};
-use super::reply::{
-    Ended, RefusedStatements, decode_counted, decode_update, no_write_error, refused_statements,
-};
-use super::snapshot::LeaseSnapshot;
-use super::variables::{Variable, filter, in_scope};
 use super::*;
 use crate::rules::outcome::{Outcome, REFUSED};
 use crate::rules::tombstone::TombstoneValues;

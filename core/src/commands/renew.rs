@@ -1,7 +1,5 @@
 //! Commands of the holder of an exclusive lease: renew, resume, guard, and the token of a server without an oplog.
 
-use super::reply::{Matched, decode_update};
-use super::snapshot::{self, LeaseSnapshot};
 use super::*;
 use crate::rules::timing::{TTL_MAX, TTL_MIN};
 

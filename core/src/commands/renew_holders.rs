@@ -1,8 +1,5 @@
 //! Renew holders: prolongs the grants of one process.
 
-use super::renew::RenewalTarget;
-use super::reply::{Matched, decode_update};
-use super::variables::map;
 use super::*;
 
 /// The most ids of a statement: for each holder of each of its leases, the server walks over all of them.

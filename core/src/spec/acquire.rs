@@ -1,11 +1,7 @@
 //! Acquire: admits as many waiters as fit, and the caller behind them; otherwise the caller joins the queue.
 
 use super::admission::{self, Room};
-use super::document::{Document, Expiry, Grant};
-use super::protections::Protections;
-use super::queue;
-use super::request::{AcquireRequest, QueueOptions};
-use super::types::Types;
+use super::*;
 
 /// The answer to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,12 +1,6 @@
 //! Admission: who counts, how many waiters fit, and the document after their admission.
 
-use super::document::{
-    Admission, Document, Entry, Expiry, Holder, HolderElement, Holders, LONG_AGO, Promoted,
-};
-use super::protections::Protections;
-use super::queue;
-use super::request::AcquireRequest;
-use super::types::Types;
+use super::*;
 use crate::rules::permits::LIMIT_MAX;
 
 /// The holders in the list that a write keeps: those that have not expired, and the caller.

@@ -1,11 +1,7 @@
 //! Fast acquire and fast admit: the attempts that the server carries out most cheaply, and the first of most calls.
 
-use super::acquire::AcquireReply;
 use super::admission::{self, Room};
-use super::document::{Document, Expiry, Queue};
-use super::protections::Protections;
-use super::request::AcquireRequest;
-use super::types::Types;
+use super::*;
 
 /// Grants a free lease without a queue to a call for the exclusive lease; else changes nothing.
 pub fn fast_acquire<T: Types>(

@@ -11,8 +11,7 @@
 //!
 //! | file | what is there | sent by `commands/` |
 //! | --- | --- | --- |
-//! | `types` | the types of values and ids | |
-//! | `document` | the fields of a lease, and when it is free | |
+//! | `document` | the fields of a lease with their types, and when it is free | |
 //! | `protections` | the decisions on which the others rely, each on its own | |
 //! | `admission` | the rule: who counts, how many waiters fit, and the document after their admission | |
 //! | `request`, `acquire` | admits waiters and the caller, or adds the caller to the queue | `acquire`; `insert`: `fast_acquire` |
@@ -41,12 +40,11 @@ mod renew;
 mod request;
 #[cfg(test)]
 mod tests;
-mod types;
 
 pub use acquire::{AcquireReply, acquire, insert};
 pub use document::{
     Admission, DamagedHolder, Document, Element, Entry, Expiry, Grant, GrantKey, Holder,
-    HolderElement, Holders, LONG_AGO, Listed, Promoted, Queue,
+    HolderElement, Holders, LONG_AGO, Listed, Promoted, Queue, Types,
 };
 pub use fast_acquire::{fast_acquire, fast_admit, fast_admit_reply, fast_reply};
 pub use neighbours::{foreign_acquire, foreign_release, ttl_delete};
@@ -55,4 +53,3 @@ pub use queue::heartbeat;
 pub use release::{EndScope, GrantMatch, delete, end, release_later, tombstone};
 pub use renew::{ResumeTerms, guard, renew, renew_holders, resume};
 pub use request::{AcquireRequest, QueueOptions};
-pub use types::Types;

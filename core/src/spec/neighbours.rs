@@ -1,7 +1,6 @@
 //! The others that write to the same documents: the TTL monitor, and programs with the usual hand-written recipe.
 
-use super::document::{Document, Expiry};
-use super::types::Types;
+use super::*;
 
 /// The document as the TTL monitor leaves it: it deletes what has expired, and the queue with it. Its waiters find no
 /// entry at their next heartbeat, and send an attempt: their order is lost.

@@ -4,7 +4,7 @@
 //! but `taken_over_from`, which is a second protection, it finds a sequence of commands in which that mistake does
 //! harm. `tests/model/README.md` lists the sequences.
 
-use super::document::Expiry;
+use super::*;
 
 /// The protections of the commands.
 pub trait Protections {

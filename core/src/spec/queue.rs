@@ -5,9 +5,7 @@
 //! - A *dead* entry gets no grant and blocks nobody's turn. While it is there, the queue is not empty. A heartbeat
 //!   revives it, and the next acquire or release that changes the queue removes it.
 
-use super::document::{Document, Element, Entry, Expiry, Queue};
-use super::protections::Protections;
-use super::types::Types;
+use super::*;
 
 impl<T: Types> Entry<T> {
     /// Whether the waiter lives, and was not granted the lease already.

@@ -1,9 +1,7 @@
 //! Release: deletes the document, makes a tombstone, ends one grant and admits waiters, or blocks the name for a while.
 
 use super::admission::{self, Room};
-use super::document::{Document, Expiry, Holder, HolderElement, LONG_AGO, Promoted, Queue};
-use super::protections::Protections;
-use super::types::Types;
+use super::*;
 
 /// Which of a value's grants a release ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

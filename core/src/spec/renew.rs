@@ -1,8 +1,6 @@
 //! Renew, guard and resume: each prolongs the grants that it names.
 
-use super::document::{DamagedHolder, Document, Expiry, Grant, GrantKey, HolderElement};
-use super::protections::Protections;
-use super::types::Types;
+use super::*;
 
 /// Prolongs one grant for this long from now, and says whether it was there. `lasts` is the holder's own ttl with its
 /// maximum clock skew.

@@ -1,8 +1,6 @@
 //! The request of an acquire.
 
-use super::document::{Document, Entry, Expiry, Holder};
-use super::protections::Protections;
-use super::types::Types;
+use super::*;
 use crate::rules::permits::Permits;
 
 /// The request of one attempt of an acquire call, under any limit.

@@ -42,7 +42,7 @@ reader:
 permit:
 limit: format.rs rules/permits.rs commands/acquire_reply.rs acquire/semaphore.rs
     tower/layer.rs
-value: format.rs spec/types.rs spec/document.rs texts.rs commands/renew.rs acquire/mod.rs
+value: format.rs spec/document.rs texts.rs commands/renew.rs acquire/mod.rs
     lease.rs
 token: lib.rs token.rs commands/acquire_parts.rs commands/reply.rs acquire/call.rs lease.rs
 fence: fencing/mod.rs fencing/fence.rs
