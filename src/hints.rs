@@ -36,7 +36,6 @@ impl Hints {
         self.contended.guesses.lock().fast_form(now, name)
     }
 
-    /// Notes that an insert found a document.
     pub(crate) fn found_a_document(&self) {
         self.contended.guesses.lock().found_a_document();
     }

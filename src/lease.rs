@@ -124,7 +124,6 @@ impl Lease {
         Ok(self.holding.token)
     }
 
-    /// The clock by which the lease is valid.
     pub(crate) fn clock(&self) -> &Clock {
         self.engine.clock()
     }

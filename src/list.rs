@@ -18,7 +18,6 @@ const PAGE: i64 = 100;
 /// The longest pattern: a name has 512 bytes, and each of them may be escaped.
 const PATTERN_BYTES_MAX: usize = 1024;
 
-/// Reads the state of one lease.
 pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>> {
     check_name(name)?;
     engine.check_open()?;

@@ -141,7 +141,6 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     check_text(name).map_err(|reason| Error::InvalidName { reason })
 }
 
-/// Checks a value that the caller chose.
 pub(crate) fn check_value(value: &str) -> Result<()> {
     check_text(value).map_err(|reason| Error::invalid_option("value", reason))?;
     if is_tombstone(value) {

@@ -144,7 +144,6 @@ impl Acquire {
         }
     }
 
-    /// The same call for another name.
     pub(crate) fn of_name(mut self, name: &str) -> Acquire {
         name.clone_into(&mut self.name);
         self

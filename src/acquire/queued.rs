@@ -80,7 +80,6 @@ impl Drop for QueuedCall {
 }
 
 impl QueuedCall {
-    /// Joins the local queue of this process.
     pub(crate) fn new(call: AcquireCall, deadline: Instant) -> QueuedCall {
         let ticket = call.engine.local_queues.join(&call.request.name, call.permits());
         let waiter = Waiter::new(deadline, call.engine.options.waiter_ttl);

@@ -109,7 +109,6 @@ impl<O: BatchOp> Batcher<O> {
         started
     }
 
-    /// Starts one attempt at once and alone.
     pub(crate) fn start_alone(
         &self,
         item: O::Item,

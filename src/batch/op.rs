@@ -10,9 +10,7 @@ use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pending, Slot, St
 
 /// One kind of batched operation: how its attempts share one command.
 pub(crate) trait BatchOp: Send + Sync + 'static {
-    /// One attempt.
     type Item: Send + Sync + 'static;
-    /// The answer to one attempt.
     type Reply: Send + 'static;
 
     const LANE: Lane;

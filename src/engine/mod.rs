@@ -60,7 +60,6 @@ pub(crate) struct Engine {
     pub(crate) hints: Hints,
     /// The local queues: the calls of this manager that wait for each lease, in order.
     pub(crate) local_queues: LocalQueues,
-    /// This manager's entries in the queues.
     pub(crate) waiters: Waiters,
     /// The indexes existed at the last check, and nothing has put that in doubt since.
     indexes_are_there: AtomicBool,

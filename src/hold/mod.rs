@@ -230,18 +230,15 @@ impl Holding {
         }
     }
 
-    /// Reports that the holder has released the lease.
     pub(crate) fn tell_released(&self) {
         self.events.report(Event::Released { name: self.name(), token: self.token });
     }
 
-    /// Reports that a renewal was confirmed.
     pub(crate) fn tell_renewed(&self) {
         let (name, token, remaining) = (self.name(), self.token, self.remaining());
         self.events.report(Event::Renewed { name, token, remaining });
     }
 
-    /// Reports that a renewal was not confirmed.
     pub(crate) fn tell_renewal_failed(&self, reason: &str) {
         let (name, token, reason) = (self.name(), self.token, reason.to_owned());
         let remaining = self.remaining();

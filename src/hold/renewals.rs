@@ -18,7 +18,6 @@ const BATCH_MAX: usize = 2_000;
 /// A lease in the renewer's agenda, with its number.
 pub(super) type NumberedHolding = (AgendaKey, Arc<Holding>);
 
-/// A lease whose renewal is due.
 pub(super) struct Due {
     pub(super) member: NumberedHolding,
     /// Renewed in a command of its document, because a transaction may hold that.

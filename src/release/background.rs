@@ -22,7 +22,6 @@ use crate::telemetry;
 const BATCH_MAX: usize = 1_000;
 /// How often a shutdown checks whether all remaining leases are blocked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// The time limit of one attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 const BLOCKED: &str =
     "an open transaction blocks writes to its document, and the manager is being shut down";
@@ -47,7 +46,6 @@ pub(crate) struct BackgroundReleaser {
     sender: mpsc::UnboundedSender<GiveBack>,
     stop: CancellationToken,
     give_up: CancellationToken,
-    /// The clock of the manager.
     pub(super) clock: Clock,
 }
 

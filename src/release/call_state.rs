@@ -37,7 +37,6 @@ impl CallState {
         self.with(Attempts::start)
     }
 
-    /// Whether any attempt was started.
     pub(crate) fn has_started(&self) -> bool {
         self.with(|attempts| attempts.has_started())
     }

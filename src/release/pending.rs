@@ -27,17 +27,13 @@ pub(crate) struct PendingRelease {
 }
 
 impl PendingReleases {
-    /// Registers a release of this name.
     pub(crate) fn begin(&self, name: &str) -> PendingRelease {
         let ended = EndSignal::default();
         self.names.lock().entry(name.into()).or_default().push(Arc::clone(&ended));
         PendingRelease { all: self.clone(), name: name.into(), ended }
     }
 
-    /// Waits for the releases of this name that are in progress now.
-    ///
-    /// # Cancel safety
-    /// Dropping the future changes nothing.
+    /// Waits for the releases of this name that are in progress now. Dropping the future changes nothing.
     pub(crate) async fn ended(&self, name: &str) {
         // Only the current ones: later releases are not this caller's.
         let pending = self.names.lock().get(name).cloned().unwrap_or_default();

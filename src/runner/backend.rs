@@ -111,10 +111,7 @@ impl Backend {
 }
 
 impl EventStream {
-    /// The next answer of the stream.
-    ///
-    /// # Cancel safety
-    /// Dropping the future may close the stream's connection. A stream whose `next` was dropped is not used again.
+    /// The next answer of the stream. A dropped future may close the stream's connection: the stream is not used again.
     pub(crate) async fn next(&mut self) -> Result<Heard, DriverError> {
         match self {
             EventStream::Server(stream) => Ok(match stream.next_if_any().await? {

@@ -142,7 +142,6 @@ impl Runner {
         let _ = self.shared.clock.before(deadline, self.shared.services.wait()).await;
     }
 
-    /// The number of running tasks.
     pub(crate) fn tasks(&self) -> usize {
         self.shared.work.len() + self.shared.services.len()
     }

@@ -84,7 +84,6 @@ impl SlotQueue {
 }
 
 impl State {
-    /// The waiting commands that get a slot now.
     fn going(&mut self) -> Vec<(Lane, oneshot::Sender<Occupied>)> {
         let mut going = Vec::new();
         for lane in Lane::ALL {

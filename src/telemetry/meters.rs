@@ -59,10 +59,9 @@ table! {
         "Times that the change stream failed, and waiting calls began to poll"
 }
 
-/// The label of [`LOST`].
 const REASON: &str = "reason";
 
-/// The values of that label.
+/// The values of the label of [`LOST`].
 const REASONS: [&str; 7] = [
     "not_renewed",
     "out_of_reach",

@@ -239,10 +239,7 @@ impl LocalQueues {
 
 impl Ticket {
     /// Waits until this call is active, and returns its turn and the entry that it inherits. A call that has lost its
-    /// turn waits at the end of the local queue.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, the call keeps its place until the ticket is dropped.
+    /// turn waits at the end of the local queue. A call whose future is dropped keeps its place as long as its ticket.
     pub(crate) async fn turn(&self) -> (Turn, Option<InheritedEntry>) {
         poll_fn(|context| {
             self.place.polled(context.waker());
@@ -264,7 +261,6 @@ impl Ticket {
         *self.place.entries.lock() = calls.into_iter().collect();
     }
 
-    /// Whether this call is active.
     pub(crate) fn has_turn(&self) -> bool {
         self.place.has_turn()
     }

@@ -123,7 +123,6 @@ impl Waiters {
         matches!(self.shared.table.lock().stream, Stream::Wanted { .. } | Stream::Open { .. })
     }
 
-    /// Marks the stream as permanently absent.
     pub(crate) fn disable_stream(&self) {
         self.shared.table.lock().stream = Stream::Absent;
     }

@@ -22,7 +22,6 @@ use crate::wait::waiters::Waiters;
 const AWAIT: Duration = Duration::from_secs(10);
 /// How long a stream may be silent before it counts as broken. A connection can die without being closed.
 const SILENCE: Duration = Duration::from_secs(15);
-/// The time limit for opening the stream.
 const OPENING: Duration = Duration::from_secs(10);
 /// The delay of a ping that tests whether commands still get a connection. Counted from the stream's read.
 const BESIDE: Duration = Duration::from_millis(250);
