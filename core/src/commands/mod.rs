@@ -33,6 +33,8 @@ mod tests;
 mod variables;
 pub mod watch;
 
+pub(crate) use self::reply::{decode_counted, decode_update, no_write_error, refused_statements};
+pub(crate) use self::variables::{Scope, Variable, bind, filter, in_scope, map, reduce};
 pub use self::{
     acquire::*, fast_acquire::*, fast_admit::*, find::*, heartbeat::*, indexes::*, probe::*,
     release::*, renew::*, renew_holders::*, watch::*,
@@ -45,8 +47,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::reply::{decode_counted, decode_update, no_write_error, refused_statements};
-use self::variables::{Scope, Variable, bind, filter, in_scope, map, reduce};
 use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
 use crate::format::{self, entry, grant, holder};
 use crate::info::{LeaseInfo, LeaseState};

@@ -46,12 +46,12 @@ pub fn token(reply: &Document) -> Result<Timestamp, DecodeError> {
 }
 
 /// Decodes how many leases were released, whether their documents were deleted or became tombstones.
-pub(super) fn decode_counted(reply: &Document) -> Result<Ended, DecodeError> {
+pub(crate) fn decode_counted(reply: &Document) -> Result<Ended, DecodeError> {
     Ok(Ended { count: count(reply)?, at: token(reply).ok() })
 }
 
 /// Decodes the reply of an `update` command. Its one statement may match many documents.
-pub(super) fn decode_update(reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
+pub(crate) fn decode_update(reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
     no_write_error(reply, usize::MAX)?;
     Ok(Matched { sent, matched: count(reply)? })
 }
@@ -73,7 +73,7 @@ pub(super) fn write_errors(reply: &Document) -> &[Bson] {
 }
 
 /// Returns an error if one of this many statements of a write command failed.
-pub(super) fn no_write_error(reply: &Document, statements: usize) -> Result<(), DecodeError> {
+pub(crate) fn no_write_error(reply: &Document, statements: usize) -> Result<(), DecodeError> {
     let Some(first) = write_errors(reply).first() else { return Ok(()) };
     let (source, outcome) = write_error(first)?;
     // The other statements may have been carried out, and each can be tried alone.
@@ -85,7 +85,7 @@ pub(super) fn no_write_error(reply: &Document, statements: usize) -> Result<(), 
 pub type RefusedStatements = (Vec<usize>, StatementError);
 
 /// Returns the statements that the server refused for good, if nothing else went wrong.
-pub(super) fn refused_statements(
+pub(crate) fn refused_statements(
     reply: &Document,
     statements: usize,
 ) -> Result<Option<RefusedStatements>, DecodeError> {

@@ -8,16 +8,16 @@ use crate::bson::{Bson, Document, doc};
 
 /// A variable in scope.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Variable(&'static str);
+pub(crate) struct Variable(&'static str);
 
 impl Variable {
     /// The path to a field of it.
-    pub(super) fn field(self, field: &str) -> String {
+    pub(crate) fn field(self, field: &str) -> String {
         format!("$${}.{field}", self.0)
     }
 
     /// A document of these fields of it.
-    pub(super) fn fields(self, fields: impl IntoIterator<Item = &'static str>) -> Document {
+    pub(crate) fn fields(self, fields: impl IntoIterator<Item = &'static str>) -> Document {
         fields.into_iter().map(|field| (field.to_owned(), self.field(field).into())).collect()
     }
 }
@@ -29,7 +29,7 @@ impl From<Variable> for Bson {
 }
 
 /// Binds a variable to a value in an expression.
-pub(super) fn bind<E: Into<Bson>>(
+pub(crate) fn bind<E: Into<Bson>>(
     name: &'static str,
     value: impl Into<Bson>,
     inner: impl FnOnce(Variable) -> E,
@@ -40,25 +40,25 @@ pub(super) fn bind<E: Into<Bson>>(
 
 /// Variables that are bound one after the other.
 #[derive(Default)]
-pub(super) struct Scope(Vec<(&'static str, Bson)>);
+pub(crate) struct Scope(Vec<(&'static str, Bson)>);
 
 impl Scope {
     /// Binds a variable to a value, in which those before it are known.
-    pub(super) fn bind(&mut self, name: &'static str, value: impl Into<Bson>) -> Variable {
+    pub(crate) fn bind(&mut self, name: &'static str, value: impl Into<Bson>) -> Variable {
         self.0.push((name, value.into()));
         Variable(name)
     }
 }
 
 /// An expression with the variables that the closure binds.
-pub(super) fn in_scope(expression: impl FnOnce(&mut Scope) -> Document) -> Document {
+pub(crate) fn in_scope(expression: impl FnOnce(&mut Scope) -> Document) -> Document {
     let mut scope = Scope::default();
     let inner = expression(&mut scope);
     scope.0.into_iter().rev().fold(inner, |inner, (name, value)| bind(name, value, |_| inner))
 }
 
 /// The elements of a list that fit a condition.
-pub(super) fn filter(
+pub(crate) fn filter(
     list: impl Into<Bson>,
     condition: impl FnOnce(Variable) -> Document,
 ) -> Document {
@@ -67,7 +67,7 @@ pub(super) fn filter(
 }
 
 /// A list of what each element of a list becomes.
-pub(super) fn map<E: Into<Bson>>(
+pub(crate) fn map<E: Into<Bson>>(
     list: impl Into<Bson>,
     each: impl FnOnce(Variable) -> E,
 ) -> Document {
@@ -76,7 +76,7 @@ pub(super) fn map<E: Into<Bson>>(
 }
 
 /// A list reduced to one value. The closure gets the value so far, and the next element.
-pub(super) fn reduce(
+pub(crate) fn reduce(
     list: impl Into<Bson>,
     initial: impl Into<Bson>,
     next: impl FnOnce(Variable, Variable) -> Document,
