@@ -23,7 +23,7 @@ const BATCH_MAX: usize = 1_000;
 /// How often a shutdown checks whether all remaining leases are blocked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
-const BLOCKED: &str =
+const BUSY: &str =
     "an open transaction blocks writes to its document, and the manager is being shut down";
 
 /// A lease or grant to be released.
@@ -142,7 +142,7 @@ impl Work {
         }
         if failed.0 > 0 {
             let reason = failed.1.map(|failure| Error::from(failure).to_string());
-            telemetry::not_given_back(failed.0, reason.as_deref().unwrap_or(BLOCKED));
+            telemetry::not_given_back(failed.0, reason.as_deref().unwrap_or(BUSY));
         }
     }
 
@@ -154,7 +154,7 @@ impl Work {
         let result = tokio::select! {
             biased;
             result = later => result.map_err(|failure| Error::from(failure).to_string()),
-            () = self.blocked_for(|| self.releaser.is_blocked(&name)) => Err(BLOCKED.to_owned()),
+            () = self.blocked_for(|| self.releaser.is_blocked(&name)) => Err(BUSY.to_owned()),
         };
         if let Err(reason) = result {
             telemetry::not_given_back(1, &reason);

@@ -43,7 +43,7 @@ impl Carrying<'_> {
         }
     }
 
-    /// Checks that the first live waiter is told, or admitted, where the lease of several holders ends earlier than before.
+    /// Checks that the first live waiter is told, or admitted, where a lease of several holders ends earlier now.
     fn see_untold(
         &mut self,
         before: Option<&Document>,
