@@ -1,7 +1,8 @@
-//! The memory that a call takes while it waits.
+//! The times of a call, and the memory that it takes while it waits.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mongo_lease_core::commands::AcquireRequest;
 
@@ -17,6 +18,19 @@ async fn acquire() -> Acquire {
     let backend = Backend::Memory(MemoryStore::new());
     let engine: Arc<Engine> = Engine::start(backend, ManagerOptions::default()).await.unwrap();
     Acquire::new(engine, "a".to_owned())
+}
+
+/// A ttl of its own must leave time for a second attempt. The ttl of the manager shares its timing.
+#[tokio::test]
+async fn an_attempt_deadline_is_shortened_for_a_short_ttl_alone() {
+    let backend = Backend::Memory(MemoryStore::new());
+    let (ttl, asked) = (Duration::from_secs(30), Duration::from_secs(10));
+    let options = ManagerOptions { ttl, attempt_deadline: Some(asked), ..Default::default() };
+    let engine = Engine::start(backend, options).await.unwrap();
+    let of = |ttl| engine.timing_for(ttl).unwrap();
+    assert_eq!(of(ttl / 10).attempt_deadline, ttl / 20);
+    assert_eq!(of(ttl * 2).attempt_deadline, asked);
+    assert!(Arc::ptr_eq(&of(ttl), &engine.timing) && !Arc::ptr_eq(&of(ttl * 2), &engine.timing));
 }
 
 /// A future that is moved into another one takes its bytes twice, and one that the call needs for a moment takes them

@@ -248,7 +248,8 @@ impl Room<'_> {
 /// `promoted` after a release: it tells the first waiter where nobody is admitted and the lease ends earlier.
 ///
 /// The waiter sleeps until the end that it has read, and an expiry sends no event. Two releases in one millisecond have
-/// different texts, because they have different ends.
+/// different texts if they have different ends. Where a renewal between them makes both ends the same, the waiter's own
+/// time for its next attempt remains.
 fn recheck(of: Admitted, latest: Document) -> Document {
     let head = doc! { "$arrayElemAt": [of.rest.field(entry::ID), 0] };
     let mark = format!("@{}", queue::RECHECK);

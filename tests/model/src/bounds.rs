@@ -61,7 +61,7 @@ pub struct Bounds {
     pub first: First,
     /// Whether a release makes a tombstone. Otherwise it deletes.
     pub tombstones: bool,
-    /// How many batches may be cut off. A document that somebody's transaction blocks blocks all later statements of
+    /// How many batches may be cut off. A document that somebody's transaction blocks delays all later statements of
     /// the batch until the command's time limit.
     pub cuts: u8,
     /// When a lease that is gone after its release was cut off counts as released: the moment at which it had to be
