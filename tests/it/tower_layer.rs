@@ -13,9 +13,9 @@ use std::convert::Infallible;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use mongo_lease::tower::http::{Request, Response, StatusCode};
-use mongo_lease::tower::{HeldLease, KeyRules, LeaseBody, LeaseLayer, key};
 use mongo_lease::{Lease, LeaseManager};
+use mongo_lease_tower::http::{Request, Response, StatusCode};
+use mongo_lease_tower::{HeldLease, KeyRules, LeaseBody, LeaseLayer, key};
 use tokio::sync::{mpsc, oneshot};
 use tower::util::BoxCloneService;
 use tower::{Layer, ServiceExt, service_fn};

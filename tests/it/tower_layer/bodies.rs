@@ -8,9 +8,9 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use http_body_util::{BodyExt, Full, StreamBody};
-use mongo_lease::tower::http::{Request, Response, StatusCode};
-use mongo_lease::tower::{HeldLease, LeaseBody, LeaseLayer, OnLoss};
 use mongo_lease::{LeaseManager, LostReason};
+use mongo_lease_tower::http::{Request, Response, StatusCode};
+use mongo_lease_tower::{HeldLease, LeaseBody, LeaseLayer, OnLoss};
 use tokio::sync::mpsc;
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -111,7 +111,7 @@ async fn a_body_whose_lease_is_lost_is_cut_off_if_configured() {
             pieces.send(Ok("one")).unwrap();
             assert_eq!(next(&mut response).await, Some(Ok(Bytes::from("one"))));
             let info = leases.get("test:/a").await.unwrap().unwrap();
-            leases.force_release("test:/a", info.value.unwrap()).await.unwrap();
+            leases.release("test:/a", info.value.unwrap()).await.unwrap();
             // The handler sends nothing more: the loss alone wakes the body.
             let end = next(&mut response).await.expect("no orderly end");
             assert_eq!(end, Err("the lease was lost while the body was sent".to_owned()));
@@ -127,7 +127,7 @@ async fn a_body_whose_lease_is_lost_goes_on_otherwise() {
     let (mut response, pieces) = streamed(&until_the_end(&leases)).await;
     let mut events = crate::patience::Listener::of(&leases);
     let info = leases.get("test:/a").await.unwrap().unwrap();
-    leases.force_release("test:/a", info.value.unwrap()).await.unwrap();
+    leases.release("test:/a", info.value.unwrap()).await.unwrap();
     events
         .find(|event| {
             matches!(event, mongo_lease::Event::Lost { reason: LostReason::Removed, .. })

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use mongo_lease::tower::http::StatusCode;
-use mongo_lease::tower::{LeaseLayer, OnLoss, Refusal, RefusalKind};
 use mongo_lease::{LeaseManager, LostReason};
+use mongo_lease_tower::http::StatusCode;
+use mongo_lease_tower::{LeaseLayer, OnLoss, Refusal, RefusalKind};
 
 use super::{Call, by_path, get, guarded, read, send};
 use crate::both::check;
@@ -12,7 +12,7 @@ use crate::patience::soon;
 
 /// An operator frees the lease, and its holder learns that by the next renewal.
 async fn take_away(leases: &LeaseManager, call: &Call) -> LostReason {
-    leases.force_release(call.lease().name(), call.lease().value()).await.unwrap();
+    leases.release(call.lease().name(), call.lease().value()).await.unwrap();
     soon("the loss", call.lease().lost()).await
 }
 

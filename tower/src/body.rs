@@ -9,13 +9,13 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::held::HeldLease;
+use crate::held::HeldLease;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type ReleaseFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pin_project! {
-    /// The response body of a [`LeaseService`](super::LeaseService).
+    /// The response body of a [`LeaseService`](crate::LeaseService).
     ///
     /// It is the handler's own body, which may keep the lease held until it has ended; or the body of a refusal.
     pub struct LeaseBody<B> {
@@ -52,19 +52,19 @@ struct CutOff;
 
 impl<B> LeaseBody<B> {
     /// Wraps the body without a lease.
-    pub(super) fn plain(body: B) -> LeaseBody<B> {
+    pub(crate) fn plain(body: B) -> LeaseBody<B> {
         LeaseBody { inner: Inner::Plain { body } }
     }
 
     /// Wraps the body, and keeps the lease held until the body has ended.
-    pub(super) fn holding(body: B, lease: HeldLease, cuts_off: bool) -> LeaseBody<B> {
+    pub(crate) fn holding(body: B, lease: HeldLease, cuts_off: bool) -> LeaseBody<B> {
         let lost = cuts_off.then(|| Box::pin(lease.cancellation_token().cancelled_owned()));
         let held = Held::Lease { lease: Some(lease), lost };
         LeaseBody { inner: Inner::Held { body, held } }
     }
 
     /// The body of a refusal.
-    pub(super) fn refusal(text: Bytes) -> LeaseBody<B> {
+    pub(crate) fn refusal(text: Bytes) -> LeaseBody<B> {
         LeaseBody { inner: Inner::Refusal { text: Some(text).filter(|text| !text.is_empty()) } }
     }
 }

@@ -1,22 +1,18 @@
 //! Extracts the key of a request, and so decides which requests are guarded.
 //!
-//! A closure computes the key from the request's head. A request for which it returns `None` is refused, unless the
-//! layer says [`pass_without_key`](super::LeaseLayer::pass_without_key):
+//! A closure computes the key from the request's head. A request for which it returns `None` is refused:
 //!
 //! ```no_run
 //! # fn example(leases: mongo_lease::LeaseManager) {
-//! use mongo_lease::tower::LeaseLayer;
-//! use mongo_lease::tower::http::{Method, request::Parts};
+//! use mongo_lease_tower::LeaseLayer;
+//! use mongo_lease_tower::http::request::Parts;
 //!
-//! let layer = LeaseLayer::new(&leases, |request: &Parts| {
-//!     (request.method == Method::POST).then(|| request.uri.path().to_owned())
-//! })
-//! .pass_without_key();
+//! let layer = LeaseLayer::new(&leases, |request: &Parts| request.uri.query().map(str::to_owned));
 //! # let _ = layer;
 //! # }
 //! ```
 //!
-//! Or use one of the extractors of this module. They see the path as it arrives at the layer: a router that nests
+//! //! Or use one of the extractors of this module. They see the path as it arrives at the layer: a router that nests
 //! services (`nest` of axum) removes the first part, so a route is the path within the nested router. Paths are
 //! percent-decoded, as a router does before it selects the handler: `/invoices/%34%32` is `/invoices/42`, and does not
 //! bypass that lease.
@@ -25,62 +21,37 @@ use http::header::HeaderName;
 use http::request::Parts;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-use super::rules::InvalidKey;
-use crate::error::{Error, Result};
+use mongo_lease::{Error, Result};
+
+use crate::rules::InvalidKey;
 
 /// Extracts the key of a request. Implemented by closures from `&Parts` to `Option<String>`.
 pub trait KeyExtractor: Send + Sync + 'static {
-    /// The request's key; `None` if it has none. The layer then refuses it with what [`missing`](KeyExtractor::missing)
-    /// says, or lets it [pass](super::LeaseLayer::pass_without_key).
+    /// The request's key.
     ///
     /// # Errors
-    /// [`InvalidKey`] if the request must be guarded and has no usable key: then it is refused.
-    fn key(&self, request: &Parts) -> Result<Option<String>, InvalidKey>;
-
-    /// Says what a request without a key lacks. Defaults to "the key", which the client did not send.
-    fn missing(&self) -> MissingKey {
-        MissingKey::FromClient("the key".to_owned())
-    }
-}
-
-/// The part that a request without a key lacks, and so whose mistake it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum MissingKey {
-    /// The client did not send this, such as "the header `x-tenant`": 400, and the text says that it is missing.
-    FromClient(String),
-    /// The path does not fit this route of the layer: 500, and an error in the log.
-    Route(String),
+    /// [`InvalidKey`] if the request has no usable key: then it is refused.
+    fn key(&self, request: &Parts) -> Result<String, InvalidKey>;
 }
 
 impl<F> KeyExtractor for F
 where
     F: Fn(&Parts) -> Option<String> + Send + Sync + 'static,
 {
-    fn key(&self, request: &Parts) -> Result<Option<String>, InvalidKey> {
-        Ok(self(request))
+    fn key(&self, request: &Parts) -> Result<String, InvalidKey> {
+        self(request).ok_or_else(|| InvalidKey::Missing("the key".to_owned()))
     }
 }
 
-/// See [`fixed`].
-#[derive(Clone, Debug)]
-pub struct Fixed(String);
+struct Fixed(String);
 
-/// See [`header`].
-#[derive(Clone, Debug)]
-pub struct Header(HeaderName);
+struct Header(HeaderName);
 
-/// See [`path`].
-#[derive(Clone, Copy, Debug)]
-pub struct WholePath(());
+struct WholePath;
 
-/// See [`path_segment`].
-#[derive(Clone, Copy, Debug)]
-pub struct PathSegment(usize);
+struct PathSegment(usize);
 
-/// See [`path_parameter`].
-#[derive(Clone, Debug)]
-pub struct PathParameter {
+struct PathParameter {
     /// The route as it was given.
     route: String,
     /// The segments of the route; `None` for a parameter.
@@ -92,24 +63,24 @@ pub struct PathParameter {
 /// The same key for every request: one request at a time on the whole route.
 ///
 /// The route is everything that the layer wraps.
-pub fn fixed(key: impl Into<String>) -> Fixed {
+pub fn fixed(key: impl Into<String>) -> impl KeyExtractor {
     Fixed(key.into())
 }
 
 /// The value of a header. A request without the header is refused with 400, and so is one that has the header twice, or
 /// with a value that is not UTF-8.
-pub fn header(name: HeaderName) -> Header {
+pub fn header(name: HeaderName) -> impl KeyExtractor {
     Header(name)
 }
 
 /// The whole path, without the query. Requests to the same path exclude each other, whatever their method.
-pub fn path() -> WholePath {
-    WholePath(())
+pub fn path() -> impl KeyExtractor {
+    WholePath
 }
 
 /// One segment of the path, counted from 0. In `/invoices/42`, segment 1 is `42`. A request whose path has no such
 /// segment is refused with 400: below a wildcard, clients choose how long the path is.
-pub fn path_segment(index: usize) -> PathSegment {
+pub fn path_segment(index: usize) -> impl KeyExtractor {
     PathSegment(index)
 }
 
@@ -123,7 +94,7 @@ pub fn path_segment(index: usize) -> PathSegment {
 /// # Errors
 /// [`Error::InvalidOption`] if the route does not begin with a slash, has a wildcard, or does not have the parameter
 /// exactly once.
-pub fn path_parameter(route: &str, parameter: &str) -> Result<PathParameter> {
+pub fn path_parameter(route: &str, parameter: &str) -> Result<impl KeyExtractor> {
     let invalid = |reason: String| Error::invalid_option("route", reason);
     let Some(segments) = route.strip_prefix('/') else {
         return Err(invalid(format!("{route:?} does not begin with a slash")));
@@ -153,31 +124,27 @@ pub fn path_parameter(route: &str, parameter: &str) -> Result<PathParameter> {
 }
 
 impl KeyExtractor for Fixed {
-    fn key(&self, _request: &Parts) -> Result<Option<String>, InvalidKey> {
-        Ok(Some(self.0.clone()))
+    fn key(&self, _request: &Parts) -> Result<String, InvalidKey> {
+        Ok(self.0.clone())
     }
 }
 
 impl KeyExtractor for Header {
-    fn key(&self, request: &Parts) -> Result<Option<String>, InvalidKey> {
+    fn key(&self, request: &Parts) -> Result<String, InvalidKey> {
         let mut values = request.headers.get_all(&self.0).iter();
         let Some(value) = values.next() else {
-            return Ok(None);
+            return Err(InvalidKey::Missing(format!("the header `{}`", self.0)));
         };
         if values.next().is_some() {
             return Err(InvalidKey::Repeated);
         }
         let text = std::str::from_utf8(value.as_bytes()).map_err(|_| InvalidKey::NotText)?;
-        Ok(Some(text.to_owned()))
-    }
-
-    fn missing(&self) -> MissingKey {
-        MissingKey::FromClient(format!("the header `{}`", self.0))
+        Ok(text.to_owned())
     }
 }
 
 impl KeyExtractor for WholePath {
-    fn key(&self, request: &Parts) -> Result<Option<String>, InvalidKey> {
+    fn key(&self, request: &Parts) -> Result<String, InvalidKey> {
         /// A slash that was sent percent-encoded does not separate segments, so it stays encoded.
         const IN_SEGMENT: &AsciiSet = &CONTROLS.add(b'/').add(b'%');
         let mut key = String::new();
@@ -199,38 +166,34 @@ impl KeyExtractor for WholePath {
                 }
             }
         }
-        Ok(Some(key))
+        Ok(key)
     }
 }
 
 impl KeyExtractor for PathSegment {
-    fn key(&self, request: &Parts) -> Result<Option<String>, InvalidKey> {
-        segments(request).nth(self.0).map(decoded).transpose()
-    }
-
-    fn missing(&self) -> MissingKey {
-        MissingKey::FromClient(format!("segment {} of the path", self.0))
+    fn key(&self, request: &Parts) -> Result<String, InvalidKey> {
+        match segments(request).nth(self.0) {
+            Some(segment) => decoded(segment),
+            None => Err(InvalidKey::Missing(format!("segment {} of the path", self.0))),
+        }
     }
 }
 
 impl KeyExtractor for PathParameter {
-    fn key(&self, request: &Parts) -> Result<Option<String>, InvalidKey> {
+    fn key(&self, request: &Parts) -> Result<String, InvalidKey> {
+        let otherwise = || Err(InvalidKey::Route(self.route.clone()));
         let found: Vec<&str> = segments(request).collect();
         if found.len() != self.template.len() {
-            return Ok(None);
+            return otherwise();
         }
         for (segment, wanted) in found.iter().zip(&self.template) {
             if let Some(wanted) = wanted
                 && decoded(segment)? != *wanted
             {
-                return Ok(None);
+                return otherwise();
             }
         }
-        decoded(found[self.index]).map(Some)
-    }
-
-    fn missing(&self) -> MissingKey {
-        MissingKey::Route(self.route.clone())
+        decoded(found[self.index])
     }
 }
 

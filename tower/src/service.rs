@@ -8,14 +8,14 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use mongo_lease::Error;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::body::LeaseBody;
-use super::held::HeldLease;
-use super::layer::{LeaseLayer, OnLoss};
-use super::refusal::{Refusal, RefusalKind, is_grpc};
-use crate::error::Error;
+use crate::body::LeaseBody;
+use crate::held::HeldLease;
+use crate::layer::{LeaseLayer, OnLoss};
+use crate::refusal::{Refusal, RefusalKind, is_grpc};
 
 /// A service wrapped by [`LeaseLayer`].
 #[derive(Clone, Debug)]
@@ -83,11 +83,7 @@ where
     let is_grpc = is_grpc(&head);
     let refused = |refusal| layer.refused(refusal, is_grpc).map(LeaseBody::refusal);
     let name = match layer.name(&head) {
-        Ok(Some(name)) => name,
-        Ok(None) => {
-            let response = inner.call(Request::from_parts(head, body)).await?;
-            return Ok(response.map(LeaseBody::plain));
-        }
+        Ok(name) => name,
         Err(refusal) => return Ok(refused(*refusal)),
     };
     let lease = match layer.acquire(&name).await {

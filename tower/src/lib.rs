@@ -1,8 +1,8 @@
-//! A request under a lease: [`LeaseLayer`] for axum, hyper, tonic and other users of tower.
+//! A request under a lease of [`mongo_lease`]: [`LeaseLayer`] for axum, hyper, tonic and other users of tower.
 //!
 //! ```no_run
 //! # fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
-//! use mongo_lease::tower::{KeyRules, LeaseLayer, key};
+//! use mongo_lease_tower::{KeyRules, LeaseLayer, key};
 //!
 //! // Two requests to pay the same invoice exclude each other, on all machines: lease `invoice:42`.
 //! let layer = LeaseLayer::new(&leases, key::path_parameter("/invoices/{id}/payment", "id")?)
@@ -33,3 +33,8 @@ pub use rules::{InvalidKey, KeyRules};
 pub use service::{LeaseService, ResponseFuture};
 
 pub use http;
+
+/// Compiles and runs the code on the page.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/web-services.md")]
+struct WebServices;

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::lease::Lease;
+use mongo_lease::Lease;
 
 /// How long a response waits for the release. An unconfirmed release is then retried in the background.
 const RELEASE_WAIT: Duration = Duration::from_secs(1);
@@ -18,9 +18,9 @@ const RELEASE_WAIT: Duration = Duration::from_secs(1);
 /// # Examples
 /// ```no_run
 /// # async fn example(
-/// #     request: mongo_lease::tower::http::Request<()>,
+/// #     request: mongo_lease_tower::http::Request<()>,
 /// # ) -> mongo_lease::Result<()> {
-/// use mongo_lease::tower::HeldLease;
+/// use mongo_lease_tower::HeldLease;
 ///
 /// // axum: `Extension(lease): Extension<HeldLease>` among the handler's arguments.
 /// let lease = request.extensions().get::<HeldLease>().expect("the route is guarded");
@@ -32,16 +32,15 @@ const RELEASE_WAIT: Duration = Duration::from_secs(1);
 pub struct HeldLease(Arc<Lease>);
 
 impl HeldLease {
-    pub(super) fn new(lease: Lease) -> HeldLease {
+    pub(crate) fn new(lease: Lease) -> HeldLease {
         HeldLease(Arc::new(lease))
     }
 
     /// Releases the lease, unless a clone exists. Then the drop of the last clone releases it.
-    pub(super) async fn end(self) {
+    pub(crate) async fn end(self) {
         if let Some(lease) = Arc::into_inner(self.0) {
             // The request is done; an unconfirmed release is retried in the background.
-            let clock = lease.clock().clone();
-            let _ = clock.before(clock.now().after(RELEASE_WAIT), lease.release()).await;
+            let _ = tokio::time::timeout(RELEASE_WAIT, lease.release()).await;
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-use crate::error::{Error, Result};
+use mongo_lease::{Error, Result};
 
 /// The default prefix.
 const PREFIX_DEFAULT: &str = "http";
 /// The maximum length of a prefix, in bytes.
 const PREFIX_BYTES_MAX: usize = 128;
-/// The default maximum length of a key, in bytes of UTF-8.
-const KEY_BYTES_DEFAULT: usize = 200;
+/// The maximum length of a key, in bytes of UTF-8.
+const KEY_BYTES_MAX: usize = 200;
 /// The maximum length of a lease name, in bytes.
 const NAME_BYTES_MAX: usize = 512;
 /// Separates the prefix and the key. Never occurs within the encoded key.
@@ -25,8 +25,8 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b':');
 /// - Within the key, a colon, a percent sign, a space and every non-ASCII character is written as `%XX`. The last colon
 ///   of a name is therefore the one before the key. A key cannot reach names outside its prefix, neither another
 ///   layer's nor your own, and different keys have different names.
-/// - A key has 1 to 200 bytes of UTF-8 (see [`bytes_max`](KeyRules::bytes_max)) and no control characters. If
-///   [`characters`](KeyRules::characters) is set, it has only those. Any other key is refused with 400.
+/// - A key has 1 to 200 bytes of UTF-8 and no control characters. Any other key is refused with 400. Narrower rules are
+///   an extractor's: it returns an [`InvalidKey`].
 ///
 /// If other code acquires the same lease, such as a job for the same invoice, it gets the name from
 /// [`name`](KeyRules::name).
@@ -34,7 +34,7 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b':');
 /// # Examples
 /// ```
 /// # fn main() -> mongo_lease::Result<()> {
-/// use mongo_lease::tower::KeyRules;
+/// use mongo_lease_tower::KeyRules;
 ///
 /// let rules = KeyRules::new("invoice")?;
 /// assert_eq!(rules.name("42").unwrap(), "invoice:42");
@@ -46,24 +46,25 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b':');
 #[derive(Clone, Debug)]
 pub struct KeyRules {
     prefix: String,
-    bytes_max: usize,
-    allowed: fn(char) -> bool,
 }
 
-/// Why a request's key is refused. The client gets 400.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a request has no usable key. The client gets 400, and 500 for [`Route`](InvalidKey::Route).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidKey {
-    /// The request has no key, and the layer does not let it pass.
-    #[error("the key is missing")]
-    Missing,
+    /// The request lacks this part, such as "the header `x-tenant`".
+    #[error("{0} is missing")]
+    Missing(String),
+    /// The path does not fit this route of the layer. The client gets 500, and the log has an error.
+    #[error("the path does not fit {0:?}")]
+    Route(String),
     /// The key has no characters.
     #[error("the key is empty")]
     Empty,
     /// The key has more bytes than allowed, or its name would be too long.
     #[error("the key is too long")]
     TooLong,
-    /// The key has a control character, or one that the rules do not allow.
+    /// The key has a control character, or one that the extractor does not allow.
     #[error("the key has a character that is not allowed")]
     Character,
     /// The key is not UTF-8.
@@ -93,22 +94,7 @@ impl KeyRules {
             );
             return Err(Error::invalid_option("prefix", reason));
         }
-        Ok(KeyRules { prefix, ..KeyRules::default() })
-    }
-
-    /// The maximum length of a key, in bytes of UTF-8. Defaults to 200. The whole name has at most 512 bytes in any
-    /// case.
-    #[must_use]
-    pub fn bytes_max(mut self, bytes: usize) -> KeyRules {
-        self.bytes_max = bytes;
-        self
-    }
-
-    /// Which characters a key may have. Defaults to all. Control characters are always refused.
-    #[must_use]
-    pub fn characters(mut self, allowed: fn(char) -> bool) -> KeyRules {
-        self.allowed = allowed;
-        self
+        Ok(KeyRules { prefix })
     }
 
     /// The name of the lease for this key.
@@ -119,11 +105,10 @@ impl KeyRules {
         if key.is_empty() {
             return Err(InvalidKey::Empty);
         }
-        if key.len() > self.bytes_max {
+        if key.len() > KEY_BYTES_MAX {
             return Err(InvalidKey::TooLong);
         }
-        let is_allowed = |character: char| !character.is_control() && (self.allowed)(character);
-        if !key.chars().all(is_allowed) {
+        if key.chars().any(char::is_control) {
             return Err(InvalidKey::Character);
         }
         let name = format!("{}{SEPARATOR}{}", self.prefix, utf8_percent_encode(key, ENCODED));
@@ -137,10 +122,6 @@ impl KeyRules {
 impl Default for KeyRules {
     /// The prefix `http`.
     fn default() -> KeyRules {
-        KeyRules {
-            prefix: PREFIX_DEFAULT.to_owned(),
-            bytes_max: KEY_BYTES_DEFAULT,
-            allowed: |_| true,
-        }
+        KeyRules { prefix: PREFIX_DEFAULT.to_owned() }
     }
 }

@@ -1,24 +1,18 @@
 //! `LeaseLayer`: the layer and its options.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::Response;
 use http::request::Parts;
-use http::{Response, StatusCode};
-use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::rules::Instant;
+use mongo_lease::{Acquire, Error, Lease, LeaseManager};
+use tokio::time::Instant;
 
-use super::key::{KeyExtractor, MissingKey};
-use super::refusal::{RETRY_AFTER_DEFAULT, Refusal, RefusalKind, Refuse, RetryAfter, Style};
-use super::rules::KeyRules;
-use crate::acquire::{Acquire, Attempt};
-use crate::error::Error;
-use crate::lease::Lease;
-use crate::lock::Lock;
-use crate::manager::LeaseManager;
-use crate::telemetry;
+use crate::key::KeyExtractor;
+use crate::refusal::{Refusal, RefusalKind, Refuse};
+use crate::rules::{InvalidKey, KeyRules};
 
 /// The least time between two errors in the log about paths that do not fit the route. Clients choose the paths, and
 /// must not be able to fill the log.
@@ -32,23 +26,22 @@ const MISMATCH_REPORT_EVERY: Duration = Duration::from_secs(60);
 /// The lease is acquired before the handler is called, and released after the handler has answered, before the answer
 /// is passed on. So a client that then sends another request finds the lease free. If the handler panics, fails, or is
 /// dropped because the client has gone, the lease is released in the background. The handler finds the lease in the
-/// request's extensions, as [`HeldLease`](super::HeldLease).
+/// request's extensions, as [`HeldLease`](crate::HeldLease).
 ///
 /// # Responses to refused requests
 /// | what happened | status | `code` |
 /// | --- | --- | --- |
-/// | another request or process holds the lease | 409, or [your choice](LeaseLayer::held_status) | `lease_held` |
-/// | the same, or too few permits are free, with a [limit](LeaseLayer::limit) above 1 | 429, or [your choice](LeaseLayer::held_status) | `lease_held` |
+/// | another request or process holds the lease | 409 | `lease_held` |
+/// | the same, or too few permits are free, with a [limit](LeaseLayer::limit) above 1 | 429 | `lease_held` |
 /// | the [wait](LeaseLayer::wait) was over | 503 | `lease_wait_timeout` |
 /// | the database was out of reach, the queue was full, or the manager is shut down | 503 | `lease_unavailable` |
 /// | the lease was lost meanwhile, [if you choose so](LeaseLayer::on_loss) | 503 | `lease_lost` |
 /// | the request has no key, or the [key](KeyRules) is too long or has characters that are not allowed | 400 | `lease_key_invalid` |
-/// | the path does not fit the [route](super::key::path_parameter), an option of the layer is out of range, or the server has no [permits](LeaseLayer::limit) | 500 | `lease_misconfigured` |
+/// | the path does not fit the [route](crate::key::path_parameter), an option of the layer is out of range, or the server has no [permits](LeaseLayer::limit) | 500 | `lease_misconfigured` |
 ///
 /// The body is `application/problem+json` (RFC 9457) with the member `code`. While a live holder has the lease, there
-/// is a `Retry-After` of [1 s, or your choice](LeaseLayer::retry_after). You can also make the [whole
-/// response](LeaseLayer::refuse_with). The response contains the holder's host and process only [on
-/// request](LeaseLayer::show_holder), and nothing that the client has sent.
+/// is a `Retry-After` of 1 s. The response contains nothing that the client has sent, and no host. You can change it,
+/// or make [another one](LeaseLayer::refuse_with).
 ///
 /// A request with the content type `application/grpc` is answered with 200 and a `grpc-status`: 10 (aborted) for held
 /// and lost, 8 (resource exhausted) for held with a limit above 1, 14 (unavailable), 3 (invalid argument), 13
@@ -56,7 +49,7 @@ const MISMATCH_REPORT_EVERY: Duration = Duration::from_secs(60);
 ///
 /// # Guarantees
 /// The same as a [`Lease`]. It does not guarantee that the handler stops when the lease is lost: see [`OnLoss`].
-/// A request without a key is refused, unless you choose [otherwise](LeaseLayer::pass_without_key).
+/// A request without a key is refused: put the layer around the routes that it guards, and no other.
 ///
 /// # Fairness
 /// As for [`Acquire`].
@@ -65,8 +58,8 @@ const MISMATCH_REPORT_EVERY: Duration = Duration::from_secs(60);
 /// ```no_run
 /// # fn example(leases: mongo_lease::LeaseManager) {
 /// use std::time::Duration;
-/// use mongo_lease::tower::http::header::HeaderName;
-/// use mongo_lease::tower::{LeaseLayer, OnLoss, key};
+/// use mongo_lease_tower::http::header::HeaderName;
+/// use mongo_lease_tower::{LeaseLayer, OnLoss, key};
 ///
 /// let layer = LeaseLayer::new(&leases, key::header(HeaderName::from_static("idempotency-key")))
 ///     .wait(Duration::from_secs(2))
@@ -81,18 +74,14 @@ pub struct LeaseLayer {
     leases: LeaseManager,
     key: Arc<dyn KeyExtractor>,
     rules: KeyRules,
-    passes_without_key: bool,
-    /// The earliest time of the next error in the log about a path that does not fit the route. All clones share it.
-    next_mismatch_report: Arc<Lock<Instant>>,
+    /// The time of the last error in the log about a path that does not fit the route. All clones share it.
+    last_mismatch_report: Arc<Mutex<Option<Instant>>>,
     wait: Duration,
     limit: Option<u32>,
     options: Arc<dyn Fn(Acquire) -> Acquire + Send + Sync>,
-    held_status: Option<StatusCode>,
-    shows_holder: bool,
-    retry_after: RetryAfter,
     refuse: Arc<Refuse>,
-    pub(super) holds_until_body_ends: bool,
-    pub(super) on_loss: OnLoss,
+    pub(crate) holds_until_body_ends: bool,
+    pub(crate) on_loss: OnLoss,
 }
 
 /// The reaction to a loss of the lease while its request is handled.
@@ -113,40 +102,25 @@ pub enum OnLoss {
 impl LeaseLayer {
     /// Creates a layer that derives the names of leases from the requests.
     ///
-    /// A name is `http:` and the key, unless you set [other rules](LeaseLayer::key_rules). See [`key`](super::key).
+    /// A name is `http:` and the key, unless you set [other rules](LeaseLayer::key_rules). See [`key`](crate::key).
     pub fn new(leases: &LeaseManager, key: impl KeyExtractor) -> LeaseLayer {
         LeaseLayer {
             leases: leases.clone(),
             key: Arc::new(key),
             rules: KeyRules::default(),
-            passes_without_key: false,
-            next_mismatch_report: Arc::new(Lock::new(Instant::START)),
+            last_mismatch_report: Arc::default(),
             wait: Duration::ZERO,
             limit: None,
             options: Arc::new(|acquire| acquire),
-            held_status: None,
-            shows_holder: false,
-            retry_after: RetryAfter::Fixed(Some(RETRY_AFTER_DEFAULT)),
             refuse: Arc::new(Refusal::response),
             holds_until_body_ends: false,
             on_loss: OnLoss::default(),
         }
     }
 
-    /// Sets the rules for lease names and keys. Defaults to the prefix `http` and keys of up to 200 bytes.
+    /// Sets the prefix of the leases' names. Defaults to `http`.
     pub fn key_rules(mut self, rules: KeyRules) -> LeaseLayer {
         self.rules = rules;
-        self
-    }
-
-    /// Lets requests without a key pass to the handler without a lease. By default they are refused, with 400 or 500:
-    /// see [`MissingKey`].
-    ///
-    /// For a layer around several routes of which it guards some. A path that does not fit the
-    /// [route](super::key::path_parameter) then passes too, and no error is logged. A key that is there and not valid
-    /// is still refused.
-    pub fn pass_without_key(mut self) -> LeaseLayer {
-        self.passes_without_key = true;
         self
     }
 
@@ -159,20 +133,19 @@ impl LeaseLayer {
     /// The most requests of a key that are handled at a time, over all machines: from 1 to 1,000. Not set by default.
     ///
     /// With a limit above 1, each request has one permit of the name, in place of an exclusive lease: see
-    /// [`Acquire::limit`]. A request beyond the limit is refused at once with 429, or waits for a permit as the layer's
-    /// [`wait`](LeaseLayer::wait) says. The permit is free again when its request ends, as a lease would be; after a
-    /// crash, when it expires. A limit of 1 is an exclusive lease, as without a limit.
+    /// [`Semaphore`](mongo_lease::Semaphore). A request beyond the limit is refused at once with 429, or waits for a
+    /// permit as the layer's [`wait`](LeaseLayer::wait) says. The permit is free again when its request ends, as a
+    /// lease would be; after a crash, when it expires. A limit of 1 is an exclusive lease, as without a limit.
     ///
     /// - With [`acquire_with`](LeaseLayer::acquire_with), a request can take more than one:
-    ///   `acquire_with(|acquire| acquire.permits(2))`. The limit of the layer replaces one that is set there, and
-    ///   excludes [`shared`](Acquire::shared) and [`hold_at_least`](Acquire::hold_at_least).
-    /// - For a request beyond the limit there is no single holder, so [`show_holder`](LeaseLayer::show_holder) adds
-    ///   nothing, and [`retry_after_with`](LeaseLayer::retry_after_with) gets the time until the first permit expires.
-    ///   While an exclusive lease has the name, the answer has the same status and `code`; `show_holder` shows its
-    ///   holder.
+    ///   `acquire_with(|acquire| acquire.permits(2))`. A limit excludes [`shared`](Acquire::shared) and
+    ///   [`hold_at_least`](Acquire::hold_at_least).
+    /// - For a request beyond the limit there is no single holder, so [`Refusal::holder`] names none, and its remaining
+    ///   time is that until the first permit expires. While an exclusive lease has the name, the answer has the same
+    ///   status and `code`.
     /// - The handler's [`token`](Lease::token) says who came later only between leases that exclude each other, and
     ///   [`guard`](Lease::guard) and [`detach`](Lease::detach) fail with
-    ///   [`Error::Unsupported`](crate::Error::Unsupported).
+    ///   [`Error::Unsupported`].
     /// - Layers of the same names should have the same limit: the smallest one of the requests that are being handled
     ///   is in force. A layer without a limit, or any exclusive acquire, gets the name while no request is being
     ///   handled.
@@ -184,8 +157,8 @@ impl LeaseLayer {
     /// ```no_run
     /// # fn example(leases: mongo_lease::LeaseManager) {
     /// use std::time::Duration;
-    /// use mongo_lease::tower::http::header::HeaderName;
-    /// use mongo_lease::tower::{LeaseLayer, key};
+    /// use mongo_lease_tower::http::header::HeaderName;
+    /// use mongo_lease_tower::{LeaseLayer, key};
     ///
     /// // At most five requests of a tenant at a time, on all machines. The sixth waits for two seconds.
     /// let layer = LeaseLayer::new(&leases, key::header(HeaderName::from_static("x-tenant")))
@@ -210,60 +183,25 @@ impl LeaseLayer {
         self
     }
 
-    /// The status for a held lease. Defaults to 409 (Conflict); 423 (Locked) is usual too. With a
-    /// [limit](LeaseLayer::limit) above 1 it defaults to 429 (Too Many Requests); 503 (Service Unavailable) is usual
-    /// too.
-    pub fn held_status(mut self, status: StatusCode) -> LeaseLayer {
-        self.held_status = Some(status);
-        self
-    }
-
-    /// Shows the holder to the client, in the member `holder` of the problem.
-    ///
-    /// The form is `label@host:pid`. For services whose clients may know that.
-    pub fn show_holder(mut self) -> LeaseLayer {
-        self.shows_holder = true;
-        self
-    }
-
-    /// How long a client should wait before it tries again.
-    ///
-    /// While a live holder has the lease, the response says so as `Retry-After` in whole seconds, rounded up and at
-    /// least 1, or as `grpc-retry-pushback-ms`. `None` omits it. At most a day. Defaults to 1 s: the remaining time of
-    /// the lease ([`Error::retry_after`](crate::Error::retry_after)) would tell when a crashed holder's lease expires,
-    /// but not when a request ends. `retry_after_with(|held| held.remaining)` sends that one.
-    pub fn retry_after(mut self, time: impl Into<Option<Duration>>) -> LeaseLayer {
-        self.retry_after = RetryAfter::Fixed(time.into());
-        self
-    }
-
-    /// The same, computed from the holder. Replaces [`retry_after`](LeaseLayer::retry_after).
-    pub fn retry_after_with(
-        mut self,
-        time: impl Fn(&LeaseInfo) -> Option<Duration> + Send + Sync + 'static,
-    ) -> LeaseLayer {
-        self.retry_after = RetryAfter::Of(Arc::new(time));
-        self
-    }
-
-    /// Makes the whole response to a refused request: its status, headers and body. Defaults to [`Refusal::response`].
-    /// The function may call that, and change the result.
+    /// Makes the response to a refused request: its status, headers and body. Defaults to [`Refusal::response`], which
+    /// the function may call and change.
     ///
     /// For a gRPC client the function must keep the status 200: see [`Refusal::is_grpc`].
     ///
     /// # Examples
     /// ```no_run
     /// # fn example(leases: mongo_lease::LeaseManager) {
-    /// use mongo_lease::tower::http::Response;
-    /// use mongo_lease::tower::{LeaseLayer, RefusalKind, key};
+    /// use mongo_lease_tower::http::StatusCode;
+    /// use mongo_lease_tower::{LeaseLayer, RefusalKind, key};
     ///
-    /// let layer = LeaseLayer::new(&leases, key::path()).refuse_with(|refusal| match refusal.kind {
-    ///     RefusalKind::Held if !refusal.is_grpc => {
-    ///         let mut response = Response::new("We are already working on it.".into());
-    ///         *response.status_mut() = mongo_lease::tower::http::StatusCode::TOO_MANY_REQUESTS;
-    ///         response
+    /// // Another status and another body, with the headers as they are: `Retry-After` among them.
+    /// let layer = LeaseLayer::new(&leases, key::path()).refuse_with(|refusal| {
+    ///     let mut response = refusal.response();
+    ///     if refusal.kind == RefusalKind::Held && !refusal.is_grpc {
+    ///         *response.status_mut() = StatusCode::LOCKED;
+    ///         *response.body_mut() = r#"{"code":"at_work"}"#.into();
     ///     }
-    ///     _ => refusal.response(),
+    ///     response
     /// });
     /// # let _ = layer;
     /// # }
@@ -294,20 +232,16 @@ impl LeaseLayer {
         self
     }
 
-    /// The name of the request's lease; `None` if the request passes without one.
-    pub(super) fn name(&self, request: &Parts) -> Result<Option<String>, Box<Refusal>> {
-        let invalid =
-            |invalid| Box::new(Refusal::new(RefusalKind::InvalidKey(invalid), None, None));
-        if let Some(key) = self.key.key(request).map_err(invalid)? {
-            return self.rules.name(&key).map(Some).map_err(invalid);
-        }
-        if self.passes_without_key {
-            return Ok(None);
-        }
-        Err(Box::new(match self.key.missing() {
-            MissingKey::FromClient(part) => Refusal::missing(part),
-            MissingKey::Route(route) => self.mismatch(&route, request.uri.path()),
-        }))
+    /// The name of the request's lease.
+    pub(crate) fn name(&self, request: &Parts) -> Result<String, Box<Refusal>> {
+        let name = self.key.key(request).and_then(|key| self.rules.name(&key));
+        name.map_err(|invalid| {
+            Box::new(if let InvalidKey::Route(route) = &invalid {
+                self.mismatch(route, request.uri.path())
+            } else {
+                Refusal::new(RefusalKind::InvalidKey(invalid), None, None)
+            })
+        })
     }
 
     /// The refusal of a path that does not fit the route. It is reported to the log.
@@ -317,47 +251,38 @@ impl LeaseLayer {
              the nested router"
         );
         let error = Error::invalid_option("route", reason);
-        let now = self.leases.clock().now();
-        let mut next = self.next_mismatch_report.lock();
-        if now >= *next {
-            *next = now.after(MISMATCH_REPORT_EVERY);
-            drop(next);
-            telemetry::path_mismatch(&error);
+        let mut last = self.last_mismatch_report.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_none_or(|last| last.elapsed() >= MISMATCH_REPORT_EVERY) {
+            *last = Some(Instant::now());
+            drop(last);
+            report_mismatch(&error);
         }
         Refusal::new(RefusalKind::Misconfigured, None, Some(error))
     }
 
     /// Acquires the lease, or returns the refusal for the client.
-    pub(super) async fn acquire(&self, name: &str) -> Result<Lease, Box<Refusal>> {
-        let acquire = (self.options)(self.leases.acquire(name));
+    pub(crate) async fn acquire(&self, name: &str) -> Result<Lease, Box<Refusal>> {
         let acquire = match self.limit {
-            Some(limit) => acquire.limit(limit),
-            None => acquire,
+            Some(limit) => self.leases.semaphore(name, limit).acquire(),
+            None => self.leases.acquire(name),
         };
-        let granted = match self.wait.is_zero() {
-            true => match acquire.try_once().await {
-                Ok(Attempt::Granted(lease)) => Ok(lease),
-                Ok(Attempt::Busy(info)) => return Err(Box::new(Refusal::held(info))),
-                Err(error) => Err(error),
-            },
-            false => acquire.wait(self.wait).await,
-        };
+        let granted = (self.options)(acquire).wait(self.wait).await;
         granted.map_err(|error| Box::new(Refusal::not_granted(name, error)))
     }
 
     /// The response to a refused request.
-    pub(super) fn refused(&self, refusal: Refusal, is_grpc: bool) -> Response<Bytes> {
-        let style = Style {
-            held: self.held_status,
-            shows_holder: self.shows_holder,
-            // A limit of 1 is an exclusive lease.
-            is_limited: self.limit.is_some_and(|limit| limit > 1),
-        };
-        let refusal = refusal.rendered(style, &self.retry_after, is_grpc);
+    pub(crate) fn refused(&self, refusal: Refusal, is_grpc: bool) -> Response<Bytes> {
+        // A limit of 1 is an exclusive lease.
+        let is_limited = self.limit.is_some_and(|limit| limit > 1);
+        let refusal = refusal.rendered(is_limited, is_grpc);
         let mut response = (self.refuse)(&refusal);
         response.extensions_mut().insert(refusal);
         response
     }
+}
+
+fn report_mismatch(error: &Error) {
+    tracing::error!(%error, "requests are refused: their path does not fit the layer's route");
 }
 
 impl fmt::Debug for LeaseLayer {
