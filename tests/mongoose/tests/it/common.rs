@@ -15,7 +15,7 @@ pub(crate) const LONG_TTL: Duration = Duration::from_secs(300);
 /// A database of its own, with the indexes.
 pub(crate) async fn migrated() -> TestDatabase {
     let database = Server::shared().database().await;
-    builder(&database).ensure_indexes().await.expect("the indexes are made");
+    builder(&database).ensure_indexes(true).build().await.expect("the indexes are made");
     database
 }
 

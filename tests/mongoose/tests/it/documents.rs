@@ -33,7 +33,7 @@ async fn documents_with_mongooses_own_fields_are_handled_like_ours() {
     let seen = leases.get("a").await.unwrap().unwrap();
     assert_eq!((seen.value.as_ref(), seen.owner.as_ref()), (Some(&theirs), None));
     // As an operator does.
-    assert_eq!(leases.force_release("a", theirs).await.unwrap(), Released::Released);
+    assert_eq!(leases.release("a", theirs).await.unwrap(), Released::Released);
 
     mongoose.lock("a", ONCE).await.expect("it is free");
     free(&database, "a").await;

@@ -12,6 +12,7 @@ mod history;
 mod indexes;
 mod installed;
 mod neighbour;
+mod page;
 mod patience;
 mod steps;
 mod waking;

@@ -1,5 +1,6 @@
 //! A waiter gets the lease that the other side releases.
 
+use mongo_lease::Tuning;
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
@@ -20,8 +21,10 @@ fn micros(duration: Duration) -> Micros {
 async fn who_stands_in_line_here_gets_what_mongoose_releases() {
     let database = migrated().await;
     let mongoose = Neighbour::start(&database).await;
-    // Neither the poll floor nor a heartbeat comes as soon: it must be polling.
-    let patient = || builder(&database).poll_floor(LONG_TTL).waiter_ttl(PATIENCE);
+    // Neither the `recheck_every` nor a heartbeat comes as soon: it must be polling.
+    let patient = || {
+        builder(&database).tuning(Tuning::default().recheck_every(LONG_TTL).waiter_ttl(PATIENCE))
+    };
     let first = patient().build().await.unwrap();
     let second = patient().build().await.unwrap();
     let theirs = mongoose.lock("a", ONCE).await.expect("it is free");
@@ -77,7 +80,8 @@ async fn who_stands_in_line_here_goes_before_a_mongoose_that_polls() {
     let mongoose = Neighbour::start(&database).await;
     let holder = builder(&database).build().await.unwrap();
     // A waiter without a heartbeat for long, on a busy machine, stays in the queue.
-    let waiter = builder(&database).waiter_ttl(PATIENCE).build().await.unwrap();
+    let waiter =
+        builder(&database).tuning(Tuning::default().waiter_ttl(PATIENCE)).build().await.unwrap();
     let lease = holder.acquire("a").ttl(LONG_TTL).await.unwrap();
     let waits = tokio::spawn(waiter.acquire("a").ttl(LONG_TTL).wait_forever().into_future());
     until_in_line(&holder, "a", 1).await;

@@ -1,0 +1,51 @@
+// Runs the tests beside a server of the testbed, which finds or fetches mongod, and Rust processes.
+
+import { spawn, spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { cargo, targetFolder } from './build.mjs';
+
+const here = resolve(dirname(fileURLToPath(import.meta.url)), '..');
+const tests = join(here, 'test');
+cargo(['build', '--quiet', '--locked', '-p', 'mongo-lease-node-beside']);
+const beside = join(targetFolder(), 'debug', 'mongo-lease-node-beside');
+const server = spawn(beside, ['server'], { stdio: ['pipe', 'pipe', 'inherit'] });
+const uri = await new Promise((found, failed) => {
+  createInterface(server.stdout).once('line', found);
+  server.once('exit', () => failed(new Error('the server has not started')));
+});
+const only = process.argv.slice(2);
+const isWanted = (file) =>
+  file.endsWith('.test.mjs') && (only.length === 0 || only.some((part) => file.includes(part)));
+const files = readdirSync(tests).filter(isWanted);
+const env = { ...process.env, MONGO_LEASE_BESIDE: beside, MONGO_LEASE_URI: uri };
+
+/** Runs the tests in this folder. Each file is a process of its own, and a test that hangs fails. */
+function runIn(folder, files, driver) {
+  const told = ['--test', '--test-timeout=120000', '--test-concurrency=2'];
+  const paths = files.map((file) => join(folder, file));
+  const options = { env: { ...env, MONGO_LEASE_DRIVER: driver }, stdio: 'inherit' };
+  return spawnSync(process.execPath, [...told, ...paths], options).status ?? 1;
+}
+
+/** The package and its tests once more, where `mongodb` is version 6. */
+function withDriver6() {
+  const folder = join(here, '.test', 'driver6');
+  rmSync(folder, { recursive: true, force: true });
+  for (const part of ['package.json', 'index.mjs', 'dist', 'test']) {
+    const filter = (path) => !path.includes('beside');
+    cpSync(join(here, part), join(folder, part), { recursive: true, filter });
+  }
+  mkdirSync(join(folder, 'node_modules'));
+  symlinkSync(join(here, 'node_modules', 'mongodb6'), join(folder, 'node_modules', 'mongodb'));
+  return join(folder, 'test');
+}
+
+let status = runIn(tests, files, '7');
+// What depends on the driver.
+const ofDriver = files.filter((file) => /^(promises|lost-replies|guard|waiting)/.test(file));
+if (status === 0 && ofDriver.length > 0) status = runIn(withDriver6(), ofDriver, '6');
+server.stdin.end();
+process.exit(status);

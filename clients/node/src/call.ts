@@ -1,0 +1,221 @@
+// An acquire call in progress: its attempts, the grant that they bring, and what has to be cleaned up.
+
+import {
+  Answer,
+  Attempts,
+  Cleanup,
+  Failure,
+  Fault,
+  Holding,
+  Next,
+  type Promotion,
+  Reply,
+  type Request,
+} from './core';
+import type { Engine } from './engine';
+import { AttemptError, toError } from './errors';
+import { Lease } from './lease';
+import type { ReleaseStep } from './release';
+import { type Policy, type Stop, Stopped, untilAnswered } from './retry';
+
+const DUPLICATE_KEY = 11_000;
+
+/** How a release finds its grant; see `release.ts`. */
+const GIVE_BACK: Record<string, ReleaseStep[]> = {
+  alone: ['delete', 'anywhere'],
+  besideOthers: ['besideOthers', 'delete', 'anywhere'],
+  maybeAlone: ['delete', 'heldOrQueued'],
+  maybeQueued: ['heldOrQueued'],
+};
+
+export class Call {
+  readonly attempts: Attempts;
+  readonly started: number;
+  /** Another owner has taken over the cleanup of this call. */
+  isPassedOn = false;
+  /** What it was granted and has accepted. */
+  lease: Lease | undefined;
+
+  constructor(
+    readonly engine: Engine,
+    readonly request: Request,
+    private readonly waits: boolean,
+  ) {
+    this.attempts = new Attempts(request);
+    this.started = engine.clock.rough();
+  }
+
+  /** The caller has gone: every grant that the call has, or may yet get, is given back. */
+  abandon(): void {
+    if (!this.isPassedOn) this.cleanUp(this.attempts.abandon());
+  }
+
+  /** The lease has ended, and so has every grant up to now. */
+  settle(): void {
+    this.cleanUp(this.attempts.settle());
+  }
+
+  /** Another call has taken over the queue entry. */
+  succeeded(): void {
+    this.cleanUp(this.attempts.succeeded());
+  }
+
+  /** The queue entry that another call was to take over is given up. */
+  abandonEntry(): void {
+    this.cleanUp(this.attempts.abandon());
+  }
+
+  /** Sends attempts until the server grants the lease or refuses it. Returns the lease, or the refusal. */
+  async untilAnswered(
+    deadline: number,
+    predecessor: string | undefined,
+    stop: Stop,
+  ): Promise<Lease | Reply> {
+    const { engine, request } = this;
+    const policy = { attemptTimeout: request.attemptTimeout(), deadline };
+    let isUnanswered = !this.attempts.hasStarted();
+    let hasCheckedIndexes = false;
+    for (;;) {
+      engine.checkOpen();
+      const attempt = (time: number): Promise<Reply> =>
+        this.attempt(isUnanswered, predecessor, time);
+      let reply: Reply;
+      try {
+        ({ reply } = await untilAnswered(engine.clock, policy, attempt, undefined, stop));
+      } catch (error) {
+        const asks = error instanceof AttemptError && error.failure.next() === Next.CheckIndexes;
+        if (!asks || hasCheckedIndexes) throw asLeaseError(error);
+        hasCheckedIndexes = true;
+        isUnanswered = false;
+        await engine.verifyIndexes();
+        continue;
+      }
+      isUnanswered = false;
+      // Whoever has stopped waiting accepts nothing: the answer is given back.
+      if (stop.isStopped) throw new Stopped();
+      const answer = reply.answer();
+      if (answer === Answer.Granted) {
+        const lease = await this.accept(reply, policy, stop);
+        if (lease) return lease;
+        // The answer came too late to be a valid grant. The server still holds the lease for this call: send another
+        // attempt.
+        if (engine.clock.now() >= deadline) throw toError(Failure.unanswered().fault());
+        continue;
+      }
+      engine.noteContended(request.name(), true);
+      if (answer === Answer.Refused) {
+        // Such a lease is never granted.
+        const damaged = reply.damaged();
+        if (damaged) throw toError(damaged);
+        return reply;
+      }
+      // The next attempt is a slow one, because this call has already sent one.
+    }
+  }
+
+  /** Sends one attempt. The call learns its answer even when the caller has gone by then. */
+  private async attempt(
+    isUnanswered: boolean,
+    predecessor: string | undefined,
+    time: number,
+  ): Promise<Reply> {
+    const { engine, request, attempts } = this;
+    const isFirst = !attempts.hasStarted();
+    const isNew = request.hasNewValue() && predecessor === undefined;
+    const isLikelyFree = !this.waits || !engine.isContended(request.name());
+    const mayRepeat = isUnanswered && request.isExclusive();
+    const isFast = (isFirst || mayRepeat) && isNew && isLikelyFree;
+    const number = attempts.start();
+    const command = isFast ? request.fast(number) : request.slow(number, predecessor);
+    try {
+      const reply = await engine.runner.attempt(command, time);
+      this.answered(attempts.answered(reply));
+      return reply;
+    } catch (error) {
+      const { failure } = error as AttemptError;
+      if (isFast && request.isExclusive() && failure.serverCode() === DUPLICATE_KEY) {
+        // It found the name taken and has changed nothing: another call was faster. The slow one follows at once.
+        const reply = Reply.useSlowForm();
+        this.answered(attempts.answered(reply));
+        return reply;
+      }
+      this.answered(attempts.failed(failure));
+      throw error;
+    }
+  }
+
+  private answered(cleanup: Cleanup): void {
+    // After a close nobody accepts a grant.
+    const isOver = cleanup === Cleanup.Nothing && this.engine.isClosing;
+    this.cleanUp(isOver ? this.attempts.abandon() : cleanup);
+  }
+
+  /** Makes a lease of a grant. Returns nothing when its validity has passed already. */
+  private async accept(reply: Reply, policy: Policy, stop: Stop): Promise<Lease | undefined> {
+    const { engine, request } = this;
+    engine.noteContended(request.name(), reply.waiting() > 0);
+    const holding = Holding.granted(request, reply);
+    if (!holding) return undefined;
+    let token = reply.token();
+    if (token === undefined) {
+      // A server without an oplog needs one more command for it.
+      const send = (time: number): Promise<Reply> =>
+        engine.runner.attempt(holding.standaloneToken(), time);
+      token = (await untilAnswered(engine.clock, policy, send, undefined, stop)).reply.token();
+      if (token === undefined) return undefined;
+      if (stop.isStopped) throw new Stopped();
+    }
+    const hint = holding.isAlone(reply) ? 'alone' : 'besideOthers';
+    return this.hold(holding, token, hint, false, reply.sent());
+  }
+
+  /** Makes a lease of a promotion that is valid for `term` milliseconds at first. */
+  acceptPromotion(promotion: Promotion, term: number): Lease | undefined {
+    const { engine, request } = this;
+    engine.noteContended(request.name(), true);
+    const holding = Holding.promoted(request, promotion, term, engine.clock.now());
+    // A promotion implies a queue; assume more waiters.
+    return this.hold(holding, promotion.token(), 'besideOthers', true, promotion.sent());
+  }
+
+  private hold(
+    holding: Holding,
+    token: bigint,
+    hint: string,
+    isPromotion: boolean,
+    sent: number,
+  ): Lease | undefined {
+    const { engine, attempts } = this;
+    // A promotion and an answer may come at once, and mean one grant.
+    if (this.lease) return this.lease;
+    if (engine.isClosing || !holding.isValid(engine.clock.now())) return undefined;
+    // In most cases the call can bring no other grant, and the lease need not remember it.
+    const call = attempts.hasOneGrantOnly(isPromotion, sent) ? undefined : this;
+    if (!attempts.accept(holding.grantId(), isPromotion, sent)) return undefined;
+    const lease = new Lease(engine, holding, token, GIVE_BACK[hint] as ReleaseStep[], call);
+    engine.renewer.add(lease);
+    this.lease = lease;
+    return lease;
+  }
+
+  private cleanUp(cleanup: Cleanup): void {
+    if (cleanup === Cleanup.Nothing) return;
+    const { engine, request, attempts } = this;
+    const isExclusive = request.isExclusive();
+    let steps = 'maybeQueued';
+    if (cleanup === Cleanup.GiveBack) {
+      if (this.waits) steps = isExclusive ? 'maybeAlone' : 'maybeQueued';
+      else steps = isExclusive ? 'alone' : 'besideOthers';
+    }
+    // An unrenewed grant lasts no longer than this, and a queue entry expires earlier.
+    const until = engine.clock.now() + request.lasts() * 1e3;
+    engine.releaser.inBackground(attempts.toGiveBack(), GIVE_BACK[steps] as ReleaseStep[], until);
+  }
+}
+
+/** The error that a caller is told for a failure. */
+export function asLeaseError(error: unknown): unknown {
+  if (error instanceof AttemptError) return error.toError();
+  if (error instanceof Fault) return toError(error);
+  return error;
+}

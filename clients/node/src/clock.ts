@@ -1,0 +1,142 @@
+// The clock of one process: it goes on while the machine is suspended.
+
+import * as os from 'node:os';
+
+/** A clock, in microseconds. */
+export interface Clock {
+  /** A moment that is not before now. */
+  now(): number;
+  /**
+   * The same without a look at the second clock: for deadlines and guesses, and never for validity. After a suspension
+   * it is behind until the next look.
+   */
+  rough(): number;
+  /** A moment that is not after now: for what is about to be sent, as validity counts from there. */
+  sent(): number;
+  /** Calls back at this moment or soon after it. Returns what cancels it. */
+  timer(at: number, callback: () => void): () => void;
+}
+
+// Timers stop while the machine is suspended, and this clock does not: so late a timer may be after that.
+const SLEEP_MAX_MS = 1000;
+
+/**
+ * The machine's clock.
+ *
+ * Node's monotonic clock stops during a suspension. So it is compared with a second clock that does not: on Linux the
+ * machine's uptime (CLOCK_BOOTTIME), elsewhere the wall clock. By how much the second one has gained is added, and
+ * never taken away: of two clocks that disagree, the one counts that says that more time has passed. The second clock
+ * is coarse, so what is sent counts from that much earlier.
+ */
+export class SystemClock implements Clock {
+  private readonly second: () => number;
+  private readonly resolution: number;
+  private gained = -Infinity;
+
+  constructor() {
+    const isLinux = process.platform === 'linux';
+    this.second = isLinux ? () => os.uptime() * 1e6 : () => Date.now() * 1e3;
+    // /proc/uptime has hundredths of a second. The wall clock of Windows has up to 16 ms.
+    this.resolution = isLinux ? 10_000 : 16_000;
+  }
+
+  now(): number {
+    const second = this.second();
+    // Read after the second clock, so that the time between both is not counted as gained.
+    const monotonic = monotonicMicros();
+    this.gained = Math.max(this.gained, second - monotonic);
+    return Math.ceil(monotonic + this.gained);
+  }
+
+  rough(): number {
+    if (this.gained === -Infinity) return this.now();
+    return Math.ceil(monotonicMicros() + this.gained);
+  }
+
+  sent(): number {
+    return Math.max(0, this.now() - 1 - this.resolution);
+  }
+
+  timer(at: number, callback: () => void): () => void {
+    let timeout: NodeJS.Timeout | undefined;
+    const wait = (): void => {
+      const left = (at - this.now()) / 1e3;
+      if (left <= 0) return callback();
+      timeout = setTimeout(wait, Math.min(Math.ceil(left), SLEEP_MAX_MS));
+    };
+    if (at !== Infinity) {
+      const left = Math.max(0, Math.ceil((at - this.rough()) / 1e3));
+      timeout = setTimeout(wait, Math.min(left, SLEEP_MAX_MS));
+    }
+    return () => clearTimeout(timeout);
+  }
+}
+
+function monotonicMicros(): number {
+  const [seconds, nanos] = process.hrtime();
+  return seconds * 1e6 + nanos / 1e3;
+}
+
+/** What one loop sleeps on: it is woken by a call, or by the clock. */
+export class Wake {
+  private isSet = false;
+  private resolve: (() => void) | undefined;
+
+  notify(): void {
+    this.isSet = true;
+    this.resolve?.();
+  }
+
+  /** Waits until `notify` was called since the last wait, or until this moment. */
+  async until(clock: Clock, at: number): Promise<void> {
+    if (!this.isSet) {
+      await new Promise<void>((resolve) => {
+        const cancel = clock.timer(at, resolve);
+        this.resolve = () => {
+          cancel();
+          resolve();
+        };
+      });
+    }
+    this.resolve = undefined;
+    this.isSet = false;
+  }
+}
+
+/** Calls back at the earliest of the moments that were asked for. */
+export class Alarm {
+  private at = Infinity;
+  private cancelTimer: (() => void) | undefined;
+  private isStopped = false;
+
+  constructor(private readonly clock: Clock, private readonly ring: () => void) {}
+
+  /** Rings at this moment, unless it rings earlier. */
+  by(at: number): void {
+    if (this.isStopped || at >= this.at) return;
+    this.cancelTimer?.();
+    this.at = at;
+    this.cancelTimer = this.clock.timer(at, () => {
+      this.at = Infinity;
+      this.cancelTimer = undefined;
+      this.ring();
+    });
+  }
+
+  stop(): void {
+    this.isStopped = true;
+    this.cancelTimer?.();
+  }
+}
+
+/** Growing delays in milliseconds with a bound, each made longer by a random part of itself. */
+export function* growing(first: number, longest: number): Generator<number, never> {
+  for (let delay = first; ; delay = Math.min(delay * 2, longest)) {
+    yield Math.min(delay * (1 + Math.random()), longest);
+  }
+}
+
+/** The duration less a random part, up to a quarter: calls that began together spread out. */
+export function about(duration: number): number {
+  return duration * (1 - Math.random() / 4);
+}

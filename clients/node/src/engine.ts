@@ -1,0 +1,266 @@
+// The state that all handles of one manager share.
+
+import { hostname } from 'node:os';
+import type { Clock } from './clock';
+import { asLeaseError } from './call';
+import { Command, type Failure, Fault, type Info, Manager, Next, type Reply } from './core';
+import { AttemptError, LeaseError, NotReadyError, toError } from './errors';
+import { Heart } from './heartbeat';
+import { LocalQueues } from './local-queue';
+import { type ManagerOptions, settingsOf } from './options';
+import { Releaser } from './release';
+import { Renewer } from './renewer';
+import { type Policy, untilAnswered } from './retry';
+import { type Backend, Runner, attemptError, before, randomHex } from './runner';
+import { Waiters } from './waiters';
+import { Watcher } from './watcher';
+
+const FORMAT_MS = 1000;
+// The errors that another form of `listIndexes` would not avoid: unauthorized, no collection, a view.
+const LIST_CODES = [13, 26, 166];
+
+/** The outcome of a close. */
+export interface CloseReport {
+  /** How many leases were released. */
+  released: number;
+  /** The names of leases whose release was not confirmed in time. They end with their ttl at the latest. */
+  leftToExpire: string[];
+  /** How many commands were still waiting for the database when the time was over. */
+  commandsLeft: number;
+}
+
+export class Engine {
+  readonly manager: Manager;
+  readonly collection: string;
+  readonly runner: Runner;
+  readonly clock: Clock;
+  readonly renewer: Renewer;
+  readonly releaser: Releaser;
+  readonly localQueues = new LocalQueues();
+  readonly waiters: Waiters;
+  readonly maxClockSkew: number;
+  hasOplog = true;
+  isClosing = false;
+  private watcher: Watcher | undefined;
+  private starting: Promise<void> | undefined;
+  private closing: Promise<CloseReport> | undefined;
+  private readonly closingCallbacks = new Set<() => void>();
+
+  constructor(backend: Backend, private readonly options: ManagerOptions) {
+    const process_ = `@${hostname()}:${process.pid}`;
+    this.manager = refusedAsError(() => new Manager(settingsOf(options), randomHex(12), process_));
+    this.collection = this.manager.collection();
+    this.maxClockSkew = options.maxClockSkew ?? 1000;
+    this.runner = new Runner(backend, this.collection);
+    this.clock = backend.clock;
+    this.releaser = new Releaser(this.runner);
+    this.renewer = new Renewer(this);
+    const heart = new Heart(this);
+    const waiterTtl = this.manager.time('waiter_ttl');
+    this.waiters = new Waiters(this.clock, waiterTtl, (due) => heart.beat(due));
+  }
+
+  /** Checks the server and the indexes, once. After a failure the next call checks again. */
+  ready(): Promise<void> {
+    this.checkOpen();
+    if (!this.starting) {
+      const starting = this.runner.track(this.start());
+      starting.catch(() => (this.starting = undefined));
+      this.starting = starting;
+    }
+    return this.starting;
+  }
+
+  private async start(): Promise<void> {
+    const buildMs = this.manager.time('build_timeout');
+    const policy = this.policy(buildMs);
+    try {
+      const isLost = (failure: Failure): boolean => failure.isOutOfReach();
+      this.hasOplog = (await this.run(() => Command.hello(), policy, isLost)).hasOplog();
+      if (this.options.ensureIndexes) await this.createIndexes(policy);
+      if (!this.manager.is('assume_indexes')) await this.verify(policy);
+      await this.checkFormat();
+      await this.dryRun(policy);
+    } catch (error) {
+      throw asLeaseError(error);
+    }
+    if (this.isClosing) return;
+    if (this.manager.is('change_stream') && this.hasOplog) this.watcher ??= new Watcher(this);
+    else this.waiters.disableStream();
+  }
+
+  private async dryRun(policy: Policy): Promise<void> {
+    try {
+      await this.run(() => Command.dryRun(), policy);
+    } catch (error) {
+      const { failure } = error as AttemptError;
+      const code = failure?.serverCode();
+      if (code === undefined || code === 13 || failure.next() !== Next.Stop) throw error;
+      const why = `the server refuses the commands that leases need: ${failure.fault().message()}`;
+      throw toError(Fault.unsupported(why), error);
+    }
+  }
+
+  /** Creates both indexes where they are missing. An existing one is not changed. */
+  private async createIndexes(policy: Policy): Promise<void> {
+    for (const number of [0, 1]) {
+      // What is wrong with an existing index is told by the check that follows.
+      await this.run(() => Command.createIndex(number), policy).catch(() => undefined);
+    }
+  }
+
+  /** Fails unless both indexes exist and match their specifications. */
+  private async verify(policy: Policy): Promise<void> {
+    const { collection } = this;
+    let problem: string | undefined;
+    try {
+      problem = (await this.listIndexes(policy)).indexProblem();
+    } catch (error) {
+      const code = (error as AttemptError).failure?.serverCode();
+      if (code === 26) problem = `the collection \`${collection}\` does not exist`;
+      else if (code === 166) problem = `\`${collection}\` is a view, not a collection`;
+      else throw error;
+    }
+    if (problem !== undefined) throw this.notMigrated(problem);
+  }
+
+  private async listIndexes(policy: Policy): Promise<Reply> {
+    try {
+      return await this.run(() => Command.listIndexes(true), policy);
+    } catch (error) {
+      const code = (error as AttemptError).failure?.serverCode();
+      if (code === undefined || LIST_CODES.includes(code)) throw error;
+      return this.run(() => Command.listIndexes(false), policy);
+    }
+  }
+
+  /** Fails if the collection has documents of another format, unless the search takes too long. */
+  private async checkFormat(): Promise<void> {
+    const deadline = this.clock.now() + FORMAT_MS * 1e3;
+    const looking = this.runner.attempt(Command.findOtherFormat(), FORMAT_MS);
+    const found = await before(this.clock, deadline, looking.catch(() => undefined));
+    const field = found?.otherFormat();
+    if (field === undefined) return;
+    throw this.notMigrated(
+      `the collection \`${this.collection}\` has documents in an unsupported format (field ` +
+        `\`${field}\`): stop the programs that write it, and delete these documents; they are ` +
+        'leases only, and nothing else is lost',
+    );
+  }
+
+  private notMigrated(problem: string): Error {
+    return toError(Fault.notMigrated(problem, this.runner.backend.name, this.collection));
+  }
+
+  /** Checks the indexes again, after a failure has put them in doubt. */
+  async verifyIndexes(): Promise<void> {
+    if (this.manager.is('assume_indexes')) return;
+    try {
+      await this.verify(this.policy());
+    } catch (error) {
+      if (error instanceof NotReadyError) this.starting = undefined;
+      throw asLeaseError(error);
+    }
+  }
+
+  /** Runs a command until it is answered. */
+  async run(
+    command: () => Command,
+    policy: Policy = this.policy(),
+    ends?: (failure: Failure) => boolean,
+  ): Promise<Reply> {
+    const attempt = (time: number): Promise<Reply> => this.runner.attempt(command(), time);
+    return (await untilAnswered(this.clock, policy, attempt, ends)).reply;
+  }
+
+  /** The limits of a command, by default two attempts. */
+  policy(milliseconds?: number): Policy {
+    const attemptTimeout = this.manager.time('attempt_timeout');
+    const wait = milliseconds ?? attemptTimeout * 2;
+    return { attemptTimeout, deadline: this.clock.rough() + wait * 1e3 };
+  }
+
+  releasePolicy(): Policy {
+    return this.policy(this.manager.time('release_timeout'));
+  }
+
+  checkOpen(): void {
+    if (this.isClosing) throw toError(Fault.shutDown());
+  }
+
+  /** Calls back when the manager closes. Returns what forgets that. */
+  onClosing(callback: () => void): () => void {
+    this.closingCallbacks.add(callback);
+    return () => void this.closingCallbacks.delete(callback);
+  }
+
+  isContended(name: string): boolean {
+    return this.manager.isContended(name, this.clock.rough());
+  }
+
+  noteContended(name: string, isTrue: boolean): void {
+    this.manager.noteContended(name, this.clock.rough(), isTrue);
+  }
+
+  isBlocked(name: string): boolean {
+    return this.manager.isBlocked(name, this.clock.rough());
+  }
+
+  noteBlocked(name: string, isTrue: boolean): void {
+    this.manager.noteBlocked(name, this.clock.rough(), isTrue);
+  }
+
+  attemptError(error: unknown): AttemptError {
+    return attemptError(error);
+  }
+
+  /** The core's error for that of an attempt, whose text another error carries. */
+  faultOf(error: unknown): Fault | undefined {
+    if (error === undefined) return undefined;
+    const source = error instanceof LeaseError ? error.cause : error;
+    return source === undefined ? undefined : attemptError(source).failure.orMaybe(true).fault();
+  }
+
+  infoOf(reply: Reply): Info | undefined {
+    return reply.info(this.manager);
+  }
+
+  /** Ends everything within the time limit. A second call waits for the first. */
+  close(): Promise<CloseReport> {
+    this.closing ??= this.closeNow();
+    return this.closing;
+  }
+
+  private async closeNow(): Promise<CloseReport> {
+    const { clock, runner } = this;
+    const deadline = clock.now() + this.manager.time('shutdown_timeout') * 1e3;
+    this.isClosing = true;
+    this.waiters.abandonAll();
+    this.closingCallbacks.forEach((callback) => callback());
+    const leases = this.renewer.leases();
+    leases.forEach((lease) => lease.end());
+    const left = new Set(leases);
+    const ending = leases.map((lease) => lease.release().then(() => left.delete(lease), () => {}));
+    await before(clock, deadline, Promise.all(ending));
+    await before(clock, deadline, this.watcher?.stop() ?? Promise.resolve());
+    // Calls from before get their answers now, and their grants are given back.
+    await runner.idle(deadline);
+    this.renewer.stop();
+    this.waiters.stop();
+    runner.close();
+    return {
+      released: leases.length - left.size,
+      leftToExpire: [...left].map((lease) => lease.name),
+      commandsLeft: runner.underWay,
+    };
+  }
+}
+
+/** The result of a call of the core; what it refuses is thrown as an error. */
+export function refusedAsError<T>(call: () => T): T {
+  try {
+    return call();
+  } catch (error) {
+    throw asLeaseError(error);
+  }
+}

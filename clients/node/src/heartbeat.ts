@@ -1,0 +1,99 @@
+// Sends the heartbeats of all waiters: one command for all names. Those of a document that a transaction is likely to
+// block go in a command of their own, so that it costs the other waiters at most one short command.
+
+import { Entry, type Failure, Heartbeats, type Reply } from './core';
+import type { Engine } from './engine';
+import { AttemptError } from './errors';
+import { oneAttempt, untilAnswered } from './retry';
+import type { Slot } from './waiters';
+
+// The maximum number of waiters in one command.
+const BATCH_MAX = 1000;
+
+export class Heart {
+  constructor(private readonly engine: Engine) {}
+
+  beat(due: Slot[]): void {
+    const { engine } = this;
+    const time = engine.waiters.waiterTtl / 6;
+    const blocked = new Map<string, Slot[]>();
+    const together: Slot[] = [];
+    for (const slot of due) {
+      if (!engine.isBlocked(slot.name)) together.push(slot);
+      else blocked.set(slot.name, [...(blocked.get(slot.name) ?? []), slot]);
+    }
+    for (let place = 0; place < together.length; place += BATCH_MAX) {
+      this.start(together.slice(place, place + BATCH_MAX), time);
+    }
+    for (const slots of blocked.values()) this.start(slots, time);
+  }
+
+  private start(slots: Slot[], time: number): void {
+    void this.engine.runner.track(this.send(slots, time));
+  }
+
+  private async send(slots: Slot[], time: number): Promise<void> {
+    const { clock, runner, waiters } = this.engine;
+    const beats = new Heartbeats();
+    slots.forEach((slot) => beats.add(slot.call.request));
+    const attempt = (left: number): Promise<Reply> =>
+      runner.attempt(beats.command(waiters.waiterTtl), left);
+    const isBlocked = (failure: Failure): boolean => failure.isBlocked();
+    try {
+      const { reply } = await untilAnswered(clock, oneAttempt(clock, time), attempt, isBlocked);
+      if (reply.count() === beats.documents()) {
+        slots.forEach((slot) => slot.confirm(reply.sent()));
+        this.lookAgain(slots);
+      } else await this.sortOut(slots, beats, reply, time);
+    } catch (error) {
+      if (!(error instanceof AttemptError)) throw error;
+      if (isBlocked(error.failure) && this.split(slots, beats, time)) return;
+      this.soon(slots);
+    }
+  }
+
+  /** Sends a batch again in pieces. Returns false if it is about one document: then that one is blocked. */
+  private split(slots: Slot[], beats: Heartbeats, time: number): boolean {
+    const pieces: Slot[][] = [];
+    beats.pieces().forEach((piece, place) => {
+      const slot = slots[place];
+      if (slot) (pieces[piece] ??= []).push(slot);
+    });
+    if (pieces.length < 2) {
+      this.engine.noteBlocked(slots[0]?.name ?? '', true);
+      return false;
+    }
+    pieces.forEach((piece) => this.start(piece, (time * 2) / 3));
+    return true;
+  }
+
+  /** Some waiters have no queue entry: makes them send an attempt. */
+  private async sortOut(
+    slots: Slot[],
+    beats: Heartbeats,
+    reply: Reply,
+    time: number,
+  ): Promise<void> {
+    const { clock, runner } = this.engine;
+    const look = (left: number): Promise<Reply> => runner.attempt(beats.look(), left);
+    const seen = (await untilAnswered(clock, oneAttempt(clock, time), look)).reply;
+    const told = beats.afterLook(seen, reply.count());
+    const of = (entry: Entry): Slot[] => slots.filter((_, place) => told[place] === entry);
+    of(Entry.Gone).forEach((slot) => slot.recheck());
+    of(Entry.Confirmed).forEach((slot) => slot.confirm(reply.sent()));
+    this.lookAgain(slots);
+    this.soon(of(Entry.Again));
+  }
+
+  /** Sends the next heartbeats of these soon: at most four times as often as usual. */
+  private soon(slots: Slot[]): void {
+    const { clock, waiters } = this.engine;
+    const soon = clock.now() + (waiters.waiterTtl / 12) * 1e3;
+    slots.forEach((slot) => (slot.heartbeatAt = Math.min(slot.heartbeatAt, soon)));
+    this.lookAgain(slots);
+  }
+
+  private lookAgain(slots: Slot[]): void {
+    slots.forEach((slot) => this.engine.waiters.lookAgain(slot.heartbeatAt));
+  }
+}

@@ -1,0 +1,26 @@
+// Leases on MongoDB: locks that expire, tell their holder when they are lost, and fence its writes.
+
+export type { CloseReport } from './engine';
+export {
+  DamagedError,
+  DatabaseError,
+  type ErrorCode,
+  InvalidOptionError,
+  LeaseBusyError,
+  LeaseError,
+  LeaseLostError,
+  type LostReason,
+  NotReadyError,
+  QueueFullError,
+  ShutDownError,
+  UnknownOutcomeError,
+  UnsupportedError,
+  WaitTimeoutError,
+} from './errors';
+export { type Fenced, type FencedOptions, fencedUpdate } from './fence';
+export type { LeaseHolder, LeaseInfo } from './info';
+export { Lease } from './lease';
+export { LeaseManager, type ListOptions, Semaphore } from './manager';
+export { MemoryStore, inMemory } from './memory';
+export type { AcquireOptions, ManagerOptions } from './options';
+export type { Released } from './release';

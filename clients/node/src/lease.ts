@@ -1,0 +1,213 @@
+// `Lease`: the holder's handle to a granted lease.
+
+import type { ClientSession } from 'mongodb';
+import { asLeaseError, type Call } from './call';
+import { Fault, type Holding } from './core';
+import type { Engine } from './engine';
+import { LeaseError, toError } from './errors';
+import type { Released, ReleaseStep } from './release';
+import { oneAttempt, untilAnswered } from './retry';
+
+/**
+ * A lease that was granted to this process.
+ *
+ * While `isValid()` is true, nobody else holds the lease (of a shared one: no more than its limit allows), provided
+ * that the clocks of the replica set's members differ by at most the manager's `maxClockSkew`. Where that is not enough, do
+ * the work in a transaction with `guard`, or let the resource check the `token`: these need no clock.
+ */
+export class Lease {
+  private controller: AbortController | undefined;
+  private releasing: Promise<Released> | undefined;
+
+  /** @internal */
+  constructor(
+    private readonly engine: Engine,
+    /** @internal */
+    readonly holding: Holding,
+    private readonly grantedToken: bigint,
+    private readonly steps: ReleaseStep[],
+    private readonly call: Call | undefined,
+  ) {}
+
+  /** The lease's name. */
+  get name(): string {
+    return this.holding.name();
+  }
+
+  /** The holder's value. Anybody with the name and the value can release the lease. */
+  get value(): string {
+    return this.holding.value();
+  }
+
+  /** How many permits the lease has. */
+  get permits(): number {
+    return this.holding.permits();
+  }
+
+  /** Whether others may hold the name at the same time. */
+  get isShared(): boolean {
+    return this.holding.isShared();
+  }
+
+  /**
+   * The fencing token: greater than that of every earlier grant of this name beside which it could not be held. Throws
+   * a `LeaseLostError` if the lease is no longer valid.
+   */
+  get token(): bigint {
+    this.check();
+    return this.grantedToken;
+  }
+
+  /**
+   * Whether the lease is held. It reads the clock at each call, because a blocked event loop fires no timer. Once it is
+   * false, it stays false.
+   */
+  isValid(): boolean {
+    return this.holding.isValid(this.engine.clock.now());
+  }
+
+  /** How long the lease is valid unless it is renewed, in milliseconds; zero if it is not valid. */
+  remaining(): number {
+    return this.holding.remaining(this.engine.clock.now());
+  }
+
+  /** Throws a `LeaseLostError` with the reason, if the lease is no longer valid. */
+  check(): void {
+    // The validity may have ended before the timer fired: then this call declares the loss.
+    if (!this.isValid()) this.tick();
+    const lost = this.holding.lost();
+    if (lost) throw toError(lost);
+  }
+
+  /** Aborted when the lease is lost or released. Its reason is a `LeaseLostError`. */
+  get signal(): AbortSignal {
+    this.controller ??= new AbortController();
+    if (!this.isValid()) this.tick();
+    this.tellEnd();
+    return this.controller.signal;
+  }
+
+  /** Renews the lease now. Works also if automatic renewal is off. */
+  async renew(): Promise<void> {
+    this.check();
+    const { engine, holding } = this;
+    try {
+      await engine.renewer.renewNow(this);
+    } catch (error) {
+      throw asLeaseError(error);
+    }
+    if (!holding.isValid(engine.clock.now())) this.check();
+  }
+
+  /**
+   * Makes the caller's transaction commit only if the lease has been held without a break since it was granted.
+   *
+   * Call it first in the transaction, within Mongoose's `connection.transaction` or the driver's `withTransaction`, and
+   * end the transaction within a third of the ttl: renewals of this lease wait for it. An error of the driver is thrown
+   * as it is, with its labels, so that the transaction is repeated after a conflict.
+   */
+  async guard(session: ClientSession): Promise<void> {
+    const { engine, holding } = this;
+    if (holding.isShared()) {
+      const why = 'transactions of two holders would conflict';
+      throw toError(Fault.unsupported(`\`guard\` works for exclusive leases only: ${why}`));
+    }
+    this.check();
+    const { clock } = engine;
+    const sent = clock.sent();
+    // Before sending: from now on a bulk renewal might wait for this transaction.
+    holding.onGuarded(clock.now());
+    engine.noteBlocked(this.name, true);
+    const command = holding.guard(engine.collection, sent);
+    const reply = await engine.runner.backend.sendIn(session, command);
+    let isGuarded: boolean;
+    try {
+      isGuarded = holding.guarded(reply, sent);
+    } catch (error) {
+      throw asLeaseError(engine.attemptError(error));
+    }
+    if (!isGuarded) {
+      await this.judge();
+      const reason = 'the transaction began before the lease was granted';
+      throw toError(Fault.invalidOption('session', reason));
+    }
+    this.check();
+  }
+
+  /** @internal Finds out why the server did not match this grant. Throws the reason, if it is lost or damaged. */
+  async judge(): Promise<void> {
+    const { engine, holding } = this;
+    const policy = oneAttempt(engine.clock, holding.attemptTimeout() * 2);
+    const look = (time: number): ReturnType<Engine['runner']['attempt']> =>
+      engine.runner.attempt(holding.look(), time);
+    let fault: Fault | undefined;
+    try {
+      const { reply } = await untilAnswered(engine.clock, policy, look);
+      fault = holding.judge(reply, engine.clock.now());
+    } catch (error) {
+      throw asLeaseError(error);
+    }
+    this.tellEnd();
+    if (fault) throw toError(fault);
+  }
+
+  /**
+   * Releases the lease, if its document still names this holder, and hands it off to the first live waiter. If the
+   * database does not confirm that in time, it is retried in the background until the lease expires.
+   */
+  release(): Promise<Released> {
+    this.releasing ??= this.engine.runner.track(this.releaseNow());
+    return this.releasing;
+  }
+
+  private async releaseNow(): Promise<Released> {
+    const { engine, holding } = this;
+    const { clock, releaser } = engine;
+    engine.renewer.remove(this);
+    const wasValid = holding.isValid(clock.now());
+    this.end();
+    const target = holding.toRelease();
+    const policy = engine.releasePolicy();
+    try {
+      const released = await releaser.end(target, this.steps, policy, wasValid);
+      if (released !== 'released') {
+        const damaged = await releaser.damaged(target, policy);
+        if (damaged) throw toError(damaged);
+      }
+      return released;
+    } catch (error) {
+      const until = holding.renewedUntil() + engine.maxClockSkew * 1e3;
+      if (!(error instanceof LeaseError)) releaser.inBackground(target, this.steps, until);
+      throw asLeaseError(error);
+    } finally {
+      this.call?.settle();
+    }
+  }
+
+  /** Releases the lease at the end of a block: `await using lease = await leases.acquire(name)`. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    // One that is not confirmed is retried in the background.
+    await this.release().catch(() => undefined);
+  }
+
+  /** @internal Ends the lease at its holder's wish: from here on nobody believes in it. */
+  end(): void {
+    this.holding.end();
+    this.tellEnd();
+  }
+
+  /** @internal Lets the rules look at the clock. */
+  tick(): ReturnType<Holding['onTimer']> {
+    const step = this.holding.onTimer(this.engine.clock.now());
+    this.tellEnd();
+    return step;
+  }
+
+  /** @internal Aborts the signal if the lease has ended. */
+  tellEnd(): void {
+    const { controller } = this;
+    if (!controller || controller.signal.aborted) return;
+    const lost = this.holding.lost();
+    if (lost) controller.abort(toError(lost));
+  }
+}

@@ -1,0 +1,198 @@
+// A store in memory, for users' tests: the same commands and decisions, without a server, and with time in the test's
+// hands.
+
+import type { ClientSession } from 'mongodb';
+import type { Clock } from './clock';
+import { type Command, Event, Fault, type Manager, type Reply, Store } from './core';
+import { AttemptError, toError } from './errors';
+import { LeaseManager } from './manager';
+import type { ManagerOptions } from './options';
+import { type Backend, type News, type NewsStream, attemptError } from './runner';
+
+// How long a stream waits for an event before it says that there is none.
+const AWAIT_MICROS = 10_000_000;
+
+/** Waits until whatever can go on without time has gone on. */
+async function settle(): Promise<void> {
+  for (let turn = 0; turn < 8; turn += 1) {
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
+
+class MemoryClock implements Clock {
+  private micros = 1_000_000;
+  private readonly timers = new Map<object, { at: number; callback: () => void }>();
+
+  now(): number {
+    return this.micros;
+  }
+
+  rough(): number {
+    return this.micros;
+  }
+
+  sent(): number {
+    return this.micros;
+  }
+
+  timer(at: number, callback: () => void): () => void {
+    const key = {};
+    if (at !== Infinity) this.timers.set(key, { at, callback });
+    if (at <= this.micros) setImmediate(() => this.fire(key));
+    return () => void this.timers.delete(key);
+  }
+
+  private fire(key: object): void {
+    const timer = this.timers.get(key);
+    this.timers.delete(key);
+    timer?.callback();
+  }
+
+  async advance(micros: number): Promise<void> {
+    const until = this.micros + micros;
+    for (;;) {
+      await settle();
+      let next: object | undefined;
+      let at = until;
+      for (const [key, timer] of this.timers) {
+        if (timer.at <= at && (!next || timer.at < at)) [next, at] = [key, timer.at];
+      }
+      if (!next) break;
+      this.micros = Math.max(this.micros, at);
+      this.fire(next);
+    }
+    this.micros = until;
+    await settle();
+  }
+}
+
+/** A store in memory. Its clock stands still until `advance` moves it. */
+export class MemoryStore {
+  private readonly memoryClock = new MemoryClock();
+  private readonly startedMs = Date.UTC(2026, 0, 1);
+  private readonly store = new Store(this.startedMs);
+  private readonly listeners = new Set<() => void>();
+  private lost = 0;
+
+  /** A manager of leases in this store. Several of them stand for several processes. */
+  manager(options: ManagerOptions = {}): LeaseManager {
+    return LeaseManager.of(new MemoryBackend(this), options);
+  }
+
+  /** The store's clock. */
+  now(): Date {
+    return new Date(this.nowMs());
+  }
+
+  /** Moves the clock by so many milliseconds: timers go off on the way, and what they start is carried out. */
+  async advance(milliseconds: number): Promise<void> {
+    await this.memoryClock.advance(milliseconds * 1e3);
+  }
+
+  /** The next command is carried out, and its reply is lost. */
+  loseNextReply(): void {
+    this.lost += 1;
+  }
+
+  /** @internal */
+  get clock(): Clock {
+    return this.memoryClock;
+  }
+
+  /** @internal */
+  nowMs(): number {
+    return this.startedMs + Math.floor(this.memoryClock.now() / 1e3);
+  }
+
+  /** @internal */
+  carryOut(command: Command, collection: string, sent: number): Reply {
+    const before = this.store.nextEvent();
+    const reply = command.carryOut(this.store, collection, sent, this.nowMs());
+    if (this.store.nextEvent() > before) this.listeners.forEach((listener) => listener());
+    if (this.lost > 0) {
+      this.lost -= 1;
+      throw attemptError(new Error('the reply is lost, as planned'));
+    }
+    return reply;
+  }
+
+  /** @internal */
+  nextEvent(): number {
+    return this.store.nextEvent();
+  }
+
+  /** @internal */
+  event(number: number, collection: string): Event | undefined {
+    return this.store.event(number, collection);
+  }
+
+  /** @internal */
+  listen(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => void this.listeners.delete(listener);
+  }
+}
+
+/** A store in memory, for tests of programs that hold leases. */
+export function inMemory(): MemoryStore {
+  return new MemoryStore();
+}
+
+class MemoryBackend implements Backend {
+  readonly name = 'memory';
+
+  constructor(private readonly store: MemoryStore) {}
+
+  get clock(): Clock {
+    return this.store.clock;
+  }
+
+  async send(command: Command, collection: string, sent: number): Promise<Reply> {
+    await Promise.resolve();
+    return this.store.carryOut(command, collection, sent);
+  }
+
+  sendIn(_session: ClientSession, _command: Uint8Array): Promise<Uint8Array> {
+    return Promise.reject(toError(Fault.unsupported('a store in memory has no transactions')));
+  }
+
+  async watch(_manager: Manager, collection: string): Promise<NewsStream> {
+    await Promise.resolve();
+    return new MemoryStream(this.store, collection);
+  }
+}
+
+class MemoryStream implements NewsStream {
+  // A call may have joined before the stream was opened: its events are found again, and told to nobody twice.
+  private number = 0;
+  private isClosed = false;
+  private wake: (() => void) | undefined;
+
+  constructor(private readonly store: MemoryStore, private readonly collection: string) {}
+
+  async next(): Promise<News[]> {
+    const event = this.store.event(this.number, this.collection);
+    if (event) {
+      this.number += 1;
+      return [{ promotions: event.promotions(), recheck: event.recheck() }];
+    }
+    if (this.isClosed) throw new AttemptError(attemptError(new Error('closed')).failure);
+    const { clock } = this.store;
+    await new Promise<void>((resolve) => {
+      const cancel = clock.timer(clock.now() + AWAIT_MICROS, resolve);
+      const forget = this.store.listen(() => this.wake?.());
+      this.wake = () => {
+        cancel();
+        forget();
+        resolve();
+      };
+    });
+    return this.store.event(this.number, this.collection) ? this.next() : [];
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+    this.wake?.();
+    await Promise.resolve();
+  }
+}

@@ -1,0 +1,107 @@
+// Options, and how they reach the core, which checks them.
+
+import { BSON, type Document } from 'mongodb';
+import { CallSettings, Fault, ManagerSettings } from './core';
+
+/** The options of a manager. Times are in milliseconds. */
+export interface ManagerOptions {
+  /** The collection. Defaults to `locks`. */
+  collection?: string;
+  /** The label under which holders are shown, as `label@host:pid`. */
+  owner?: string;
+  /** How long a lease lasts without a renewal, from 100 ms to 366 days. Defaults to 30 s. */
+  ttl?: number;
+  /** By how much the clocks of the replica set's members may differ. At most an hour. Defaults to 1 s. */
+  maxClockSkew?: number;
+  /** How long one attempt may take before the next one goes out beside it. Defaults to 5 s, or half the ttl. */
+  attemptTimeout?: number;
+  /** How long an acquire waits unless it sets its own time. Defaults to 30 s. */
+  wait?: number;
+  /** How long the first check of the server may take. Defaults to 35 s. */
+  buildTimeout?: number;
+  /** How long a call waits for its release to be confirmed. Defaults to 10 s. */
+  releaseTimeout?: number;
+  /** How long a close may take. Defaults to 10 s. */
+  shutdownTimeout?: number;
+  /** How long the queue entry of a process that has died stays, from 500 ms to 10 minutes. Defaults to 10 s. */
+  waiterTtl?: number;
+  /** The longest time between two queries of a waiting call. At most a day. Defaults to 15 s. */
+  recheckEvery?: number;
+  /** Whether a change stream wakes waiting calls. Defaults to true. */
+  changeStream?: boolean;
+  /** How many entries one lease's queue may have, from 1 to 1,024. */
+  maxWaiting?: number;
+  /** States that the collection has both indexes: for users who may not list them. */
+  assumeIndexes?: boolean;
+  /** Creates the collection and its two indexes where they are missing, before the first use. */
+  ensureIndexes?: boolean;
+}
+
+/** The options of an acquire call. Times are in milliseconds. */
+export interface AcquireOptions {
+  /** How long to wait for the lease; zero for one attempt, Infinity for no limit. Defaults to the manager's. */
+  wait?: number;
+  /** How long the lease lasts without a renewal. Defaults to the manager's. */
+  ttl?: number;
+  /** Ends the wait. A grant that the call may yet get is given back. */
+  signal?: AbortSignal;
+  /** Stored in the lease document, for those who inspect it: at most 4 KiB of BSON; 256 bytes beside others. */
+  metadata?: Document;
+  /** Whether the lease renews itself. Turn it off for functions that are frozen between calls. */
+  renew?: boolean;
+  /** The longest time for which the lease is held, however often it is renewed. */
+  maxHold?: number;
+  /** The label of the holder. Defaults to the manager's. */
+  owner?: string;
+  /** The lease's value, by which it can be released. Nobody else may use it. Defaults to fresh random bits. */
+  value?: string;
+  /** How many permits of this name may be in use while this lease is held, from 1 to 1,000. */
+  limit?: number;
+  /** How many permits the lease takes. Defaults to 1. */
+  permits?: number;
+  /** Shares the lease with all others that share it: the reader of a reader-writer lock. */
+  shared?: boolean;
+}
+
+// What TypeScript itself carries out.
+const OWN = ['wait', 'signal', 'ensureIndexes'];
+
+/** The library's name of an option: `max_clock_skew` for `maxClockSkew`. */
+function nameOf(option: string): string {
+  return option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+function entries(options: object): [string, unknown][] {
+  const all = Object.entries(options).filter(([, value]) => value !== undefined);
+  for (const [option, value] of all) {
+    if (typeof value === 'string' && !isWellFormed(value)) {
+      throw Fault.invalidOption(nameOf(option), 'it is no well-formed Unicode');
+    }
+  }
+  return all;
+}
+
+/** @internal Whether a text has no half of a surrogate pair: UTF-8 has no form for it. */
+export function isWellFormed(text: string): boolean {
+  return Buffer.from(text, 'utf8').toString('utf8') === text;
+}
+
+/** @internal */
+export function settingsOf(options: ManagerOptions): ManagerSettings {
+  const settings = new ManagerSettings();
+  for (const [option, value] of entries(options)) {
+    if (option !== 'ensureIndexes') settings.set(nameOf(option), value);
+  }
+  return settings;
+}
+
+/** @internal */
+export function callSettingsOf(options: AcquireOptions): CallSettings {
+  const settings = new CallSettings();
+  for (const [option, value] of entries(options)) {
+    if (OWN.includes(option)) continue;
+    if (option === 'metadata') settings.setMetadata(BSON.serialize(value as Document));
+    else settings.set(nameOf(option), value);
+  }
+  return settings;
+}

@@ -1,0 +1,87 @@
+// Ends leases: for holders, and for calls whose caller has gone.
+//
+// The document of a holder that is alone is deleted. Beside other holders, or with a queue, a release ends its own
+// grant and admits the waiters that fit then. Each command checks its own conditions, so the order of the commands affects
+// speed only: the last one matches every remaining state.
+
+import { type Command, Scope, type Target } from './core';
+import type { Fault } from './core';
+import { type Policy, Prior, untilAnswered } from './retry';
+import { type Runner, randomHex } from './runner';
+
+/** One command of a release. They are sent in turn until one of them matches. */
+export type ReleaseStep = 'delete' | 'besideOthers' | 'anywhere' | 'heldOrQueued';
+
+/** The outcome of a release. */
+export type Released =
+  /** The lease was held, and is released. */
+  | 'released'
+  /** The lease was not held any more. Nothing changed. */
+  | 'notHeld'
+  /** The lease is not held; this release may have ended it: an earlier attempt was not answered. */
+  | 'unknown';
+
+const ATTEMPT_TIMEOUT_MS = 5000;
+
+export class Releaser {
+  constructor(private readonly runner: Runner) {}
+
+  /** Ends one lease. Throws an `AttemptError` if the release is not confirmed in time. */
+  async end(
+    target: Target,
+    steps: ReleaseStep[],
+    policy: Policy,
+    wasValid: boolean,
+  ): Promise<Released> {
+    const { runner } = this;
+    let earlier = Prior.NotApplied;
+    for (const step of steps) {
+      const attempt = (time: number): ReturnType<Runner['attempt']> =>
+        runner.attempt(commandOf(target, step), time);
+      const answered = await untilAnswered(runner.clock, policy, attempt);
+      earlier = Math.max(earlier, answered.earlier);
+      // A call that leaves a queue need not be there: no other command finds more of it.
+      if (step === 'heldOrQueued' || answered.reply.count() > 0) return 'released';
+    }
+    if (earlier === Prior.NotApplied) return 'notHeld';
+    // The lease was valid at the time of the release, and a command of ours was answered: so either we ended it, or it
+    // has expired since.
+    return earlier === Prior.CutOff && wasValid ? 'released' : 'unknown';
+  }
+
+  /** Releases a lease or a grant in the background. After `until` it has expired by itself. */
+  inBackground(target: Target, steps: ReleaseStep[], until: number): void {
+    const now = this.runner.clock.now();
+    // A lease that has expired by our clock still gets one attempt: the server's clock may differ.
+    const deadline = Math.max(until, now + ATTEMPT_TIMEOUT_MS * 1e3);
+    const policy = { attemptTimeout: ATTEMPT_TIMEOUT_MS, deadline };
+    // What is not confirmed ends with its ttl.
+    const ended = this.end(target, steps, policy, false).catch(() => 'unknown');
+    void this.runner.track(ended);
+  }
+
+  /** The error if the document of this lease, which a release has not ended, is damaged. */
+  async damaged(target: Target, policy: Policy): Promise<Fault | undefined> {
+    const attempt = (time: number): ReturnType<Runner['attempt']> =>
+      this.runner.attempt(target.find(), time);
+    try {
+      return target.damaged((await untilAnswered(this.runner.clock, policy, attempt)).reply);
+    } catch {
+      // Then the answer to the release is all that is known.
+      return undefined;
+    }
+  }
+}
+
+function commandOf(target: Target, step: ReleaseStep): Command {
+  switch (step) {
+    case 'delete':
+      return target.delete();
+    case 'besideOthers':
+      return target.end(Scope.BesideOthers, randomHex(16));
+    case 'anywhere':
+      return target.end(Scope.Anywhere, randomHex(16));
+    case 'heldOrQueued':
+      return target.end(Scope.HeldOrQueued, randomHex(16));
+  }
+}

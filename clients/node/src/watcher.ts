@@ -1,0 +1,147 @@
+// Watches for promotions: one change stream for each manager, open while a call waits.
+//
+// It only sets flags. If the stream is broken, silent or refused, missed events cost time but never a lease: every
+// waiter also sends attempts by its own clock.
+
+import { Wake, growing } from './clock';
+import { Command, type Reply } from './core';
+import type { Engine } from './engine';
+import { oneAttempt, untilAnswered } from './retry';
+import { type NewsStream, before } from './runner';
+
+// How long a stream may be silent before it counts as broken. A connection can die without being closed.
+const SILENCE_MS = 15_000;
+const OPENING_MS = 10_000;
+// When a ping tests whether commands still get a connection, counted from the stream's first read, and its time.
+const BESIDE_MS = 250;
+const PASSING_MS = 1000;
+// Between two tries to open a stream.
+const REOPEN: [number, number] = [200, 300_000];
+
+export class Watcher {
+  private readonly stopping = new Wake();
+  private isStopped = false;
+  private readonly working: Promise<void>;
+
+  constructor(private readonly engine: Engine) {
+    this.working = this.work();
+  }
+
+  /** Ends the loop, and closes the stream. */
+  stop(): Promise<void> {
+    this.isStopped = true;
+    this.stopping.notify();
+    this.engine.waiters.joinedWake.notify();
+    return this.working;
+  }
+
+  private async work(): Promise<void> {
+    const { clock, waiters } = this.engine;
+    let delays = growing(...REOPEN);
+    while (!this.isStopped) {
+      const { wanted } = waiters;
+      if (!wanted) {
+        await waiters.joinedWake.until(clock, Infinity);
+        continue;
+      }
+      const ended = await this.watch(wanted.since);
+      if (ended === 'idle' || this.isStopped) {
+        delays = growing(...REOPEN);
+        continue;
+      }
+      // In a crowded pool each try costs all other commands a moment, so tries become rarer.
+      if (ended === 'broken') delays = growing(...REOPEN);
+      waiters.streamIsGone();
+      await this.stopping.until(clock, clock.now() + delays.next().value * 1e3);
+    }
+  }
+
+  private async watch(since: bigint | undefined): Promise<'idle' | 'broken' | 'refused'> {
+    const { engine } = this;
+    const { clock, runner } = engine;
+    const opening = runner.backend.watch(engine.manager, engine.collection, since);
+    let stream: NewsStream | undefined;
+    try {
+      stream = await before(clock, clock.now() + OPENING_MS * 1e3, opening);
+    } catch {
+      return 'refused';
+    }
+    if (!stream) {
+      void opening.then((late) => late.close()).catch(() => undefined);
+      return 'refused';
+    }
+    const following = new Following(engine, stream, since);
+    const stopped = this.stopping.until(clock, Infinity).then(() => 'stopped' as const);
+    const ended = await Promise.race([following.untilEnd(), stopped]);
+    if (ended !== 'stopped') this.stopping.notify();
+    await stopped;
+    // A broken one may take long to close, and the waiters have to learn that it is gone.
+    void runner.track(following.close());
+    return ended === 'stopped' ? 'idle' : ended;
+  }
+}
+
+/** One stream that is followed. */
+class Following {
+  private wasOpen = false;
+  private isClosed = false;
+  private reading: Promise<unknown> = Promise.resolve();
+  private readonly pause = new Wake();
+
+  constructor(
+    private readonly engine: Engine,
+    private readonly stream: NewsStream,
+    private readonly since: bigint | undefined,
+  ) {}
+
+  async untilEnd(): Promise<'idle' | 'broken' | 'refused'> {
+    const { clock, waiters } = this.engine;
+    let wasIdle = false;
+    void this.testOthers();
+    for (;;) {
+      const next = this.stream.next();
+      this.reading = next.catch(() => undefined);
+      let news;
+      try {
+        news = await before(clock, clock.now() + SILENCE_MS * 1e3, next);
+      } catch {
+        news = undefined;
+      }
+      if (!news || this.isClosed) return this.wasOpen ? 'broken' : 'refused';
+      for (const { promotions, recheck } of news) {
+        promotions.forEach((promotion) => waiters.promoted(promotion));
+        if (recheck !== undefined) waiters.recheck(recheck);
+      }
+      if (news.length > 0) continue;
+      const isIdle = !waiters.hasQueued;
+      if (isIdle && wasIdle && waiters.closeStream()) return 'idle';
+      wasIdle = isIdle;
+    }
+  }
+
+  /** Tests whether a command gets through while the stream has its connection: a pool may have only one. */
+  private async testOthers(): Promise<void> {
+    const { clock, runner, waiters } = this.engine;
+    await this.pause.until(clock, clock.now() + BESIDE_MS * 1e3);
+    if (this.isClosed) return;
+    const ping = (time: number): Promise<Reply> => runner.attempt(Command.ping(), time);
+    try {
+      await untilAnswered(clock, oneAttempt(clock, PASSING_MS), ping);
+    } catch {
+      this.isClosed = true;
+      await this.stream.close().catch(() => undefined);
+      return;
+    }
+    if (this.isClosed) return;
+    this.wasOpen = true;
+    waiters.streamIsOpen(this.since);
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+    this.pause.notify();
+    await this.stream.close().catch(() => undefined);
+    // Its read ends with it.
+    await this.reading;
+  }
+}

@@ -1,0 +1,84 @@
+//! What the library says of hostile names and options: one JSON line for each of the table that comes in.
+
+use std::io::{self, BufRead};
+use std::time::Duration;
+
+use mongo_lease::{LeaseManager, MemoryStore, Tuning};
+use serde_json::{Value, json};
+
+use crate::Failed;
+
+/// Reads one case a line, and tells the error's text; null where nothing is refused.
+pub(crate) async fn tell() -> Result<(), Failed> {
+    for line in io::stdin().lock().lines() {
+        let case: Value = serde_json::from_str(&line?)?;
+        println!("{}", json!(text(&case).await));
+    }
+    Ok(())
+}
+
+async fn text(case: &Value) -> Option<String> {
+    let store = MemoryStore::new();
+    let time = |of: &Value| of.as_f64().map(|millis| Duration::from_secs_f64(millis / 1_000.0));
+    let number = |of: &Value| of.as_u64().and_then(|it| u32::try_from(it).ok());
+    let manager = &case["manager"];
+    let mut builder = LeaseManager::in_memory(&store);
+    let mut tuning = Tuning::default();
+    if let Some(text) = manager["collection"].as_str() {
+        builder = builder.collection(text);
+    }
+    if let Some(text) = manager["owner"].as_str() {
+        builder = builder.owner(text);
+    }
+    if let Some(time) = time(&manager["ttl"]) {
+        builder = builder.ttl(time);
+    }
+    if let Some(time) = time(&manager["maxClockSkew"]) {
+        builder = builder.max_clock_skew(time);
+    }
+    if let Some(time) = time(&manager["attemptTimeout"]) {
+        tuning = tuning.attempt_timeout(time);
+    }
+    if let Some(time) = time(&manager["waiterTtl"]) {
+        tuning = tuning.waiter_ttl(time);
+    }
+    if let Some(time) = time(&manager["recheckEvery"]) {
+        tuning = tuning.recheck_every(time);
+    }
+    if let Some(number) = number(&manager["maxWaiting"]) {
+        tuning = tuning.max_waiting(number);
+    }
+    let leases = match builder.tuning(tuning).build().await {
+        Ok(leases) => leases,
+        Err(error) => return Some(error.to_string()),
+    };
+    let call = &case["call"];
+    let name = case["name"].as_str().unwrap_or("a");
+    let mut acquire = match number(&call["limit"]) {
+        Some(limit) => leases.semaphore(name, limit).acquire(),
+        None => leases.acquire(name),
+    };
+    if let Some(time) = time(&call["ttl"]) {
+        acquire = acquire.ttl(time);
+    }
+    if let Some(time) = time(&call["maxHold"]) {
+        acquire = acquire.max_hold(time);
+    }
+    if let Some(text) = call["owner"].as_str() {
+        acquire = acquire.owner(text);
+    }
+    if let Some(text) = call["value"].as_str() {
+        acquire = acquire.value(text);
+    }
+    if let Some(number) = number(&call["permits"]) {
+        acquire = acquire.permits(number);
+    }
+    if call["shared"].as_bool() == Some(true) {
+        acquire = acquire.shared();
+    }
+    if let Some(bytes) = number(&call["metadataBytes"]) {
+        let text = "x".repeat(usize::try_from(bytes).unwrap_or(0));
+        acquire = acquire.metadata(mongo_lease::mongodb::bson::doc! { "text": text });
+    }
+    acquire.wait(Duration::ZERO).await.err().map(|error| error.to_string())
+}

@@ -1,0 +1,62 @@
+// The clock: it counts what Node's own clock does not, and what is sent counts from no later than its sending.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createRequire } from 'node:module';
+
+const { SystemClock } = createRequire(import.meta.url)('../dist/clock.js');
+
+/** A clock whose second clock the test sets, in microseconds ahead of Node's own. */
+function clockAhead() {
+  const clock = new SystemClock();
+  let ahead = 0;
+  clock.second = () => {
+    const [seconds, nanos] = process.hrtime();
+    return seconds * 1e6 + nanos / 1e3 + ahead;
+  };
+  return { clock, suspend: (micros) => (ahead += micros) };
+}
+
+test('it never goes back, and what is sent is not after now', () => {
+  const clock = new SystemClock();
+  let last = 0;
+  for (let round = 0; round < 10_000; round += 1) {
+    const [sent, now] = [clock.sent(), clock.now()];
+    assert.ok(sent <= now && now >= last && Number.isInteger(sent));
+    last = now;
+  }
+});
+
+test('a suspension counts, and a second clock that goes back does not', () => {
+  const { clock, suspend } = clockAhead();
+  const before = clock.now();
+  suspend(5e6);
+  const after = clock.now();
+  assert.ok(after - before >= 5e6 && after - before < 6e6);
+  suspend(-60e6);
+  assert.ok(clock.now() >= after);
+});
+
+test('without a look it is behind after a suspension, and right after the next look', () => {
+  const { clock, suspend } = clockAhead();
+  clock.now();
+  suspend(5e6);
+  const rough = clock.rough();
+  const now = clock.now();
+  assert.ok(now - rough >= 4.9e6);
+  assert.ok(clock.rough() >= now);
+});
+
+test('a timer fires at its moment, soon after a suspension too, and not when it is cancelled', async () => {
+  const { clock, suspend } = clockAhead();
+  const begun = performance.now();
+  await new Promise((resolve) => clock.timer(clock.now() + 50_000, resolve));
+  assert.ok(performance.now() - begun >= 49);
+  // An hour passes while the machine sleeps: the timer notices within a second.
+  const asleep = performance.now();
+  const woken = new Promise((resolve) => clock.timer(clock.now() + 3_600e6, resolve));
+  clock.timer(clock.now() + 10_000, () => assert.fail('it was cancelled'))();
+  suspend(3_601e6);
+  await woken;
+  assert.ok(performance.now() - asleep < 5000);
+});

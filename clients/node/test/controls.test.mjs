@@ -1,0 +1,97 @@
+// Controls: deliberate mistakes in the TypeScript part, each of which a test must find.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
+import { test } from 'node:test';
+
+const here = fileURLToPath(new URL('..', import.meta.url));
+
+// The mistake, the file, the text and what it becomes, and the test that finds it.
+const MISTAKES = [
+  [
+    'validity counts from the reply and not from the sending',
+    'server', 'return command.decode((0, runner_1.bytesOf)(reply), sent);',
+    'return command.decode((0, runner_1.bytesOf)(reply), this.clock.now() + 2e6);',
+    'promises', 'a holder is told of its loss before another one',
+  ],
+  [
+    'isValid believes the timer and does not read the clock',
+    'lease', 'return this.holding.isValid(this.engine.clock.now());', 'return !this.holding.endedBy();',
+    'promises', 'a blocked event loop',
+  ],
+  [
+    'what an abandoned call is granted is kept',
+    'call', 'if (cleanup === core_1.Cleanup.Nothing)', 'if (true)',
+    'lost-replies', 'what an aborted call is granted late',
+  ],
+  [
+    'each lease is renewed by a command of its own',
+    'renewer', 'const BATCH_MAX = 2000;', 'const BATCH_MAX = 1;',
+    'waiting', 'a hundred leases',
+  ],
+  [
+    'a batch with a blocked document is not split',
+    'renewer', 'isBlocked(error.failure) && this.split(batch, renewal)', 'false',
+    'waiting', 'a transaction of another program',
+  ],
+  [
+    'a call that gives up leaves its entry to nobody',
+    'queued', 'call.attempts.hasOnlyAnEntry()', 'false',
+    'waiting', 'an aborted wait leaves the queue',
+  ],
+  [
+    'promotions are not told',
+    'watcher', 'waiters.promoted(promotion)', 'undefined',
+    'waiting', 'a hand-off comes by the change stream',
+  ],
+  [
+    'no heartbeats are sent',
+    'heartbeat', 'beat(due) {', 'beat(due) { due = [];',
+    'waiting', 'a waiter keeps its place',
+  ],
+  [
+    'a close leaves the stream open',
+    'engine', 'this.watcher?.stop() ?? Promise.resolve()', 'Promise.resolve()',
+    'waiting', 'after the close nothing keeps',
+  ],
+  [
+    'a guard writes outside of the transaction',
+    'server', 'this.db.command((0, runner_1.exact)(command), { session })',
+    'this.db.command((0, runner_1.exact)(command))',
+    'guard', 'a conflict is thrown',
+  ],
+];
+
+function withMistake(number, [, file, text, mistaken]) {
+  const folder = join(here, '.test', `control-${number}`);
+  rmSync(folder, { recursive: true, force: true });
+  for (const part of ['package.json', 'index.mjs', 'dist', 'test']) {
+    const filter = (path) => !path.includes('beside');
+    cpSync(join(here, part), join(folder, part), { recursive: true, filter });
+  }
+  mkdirSync(join(folder, 'node_modules'));
+  symlinkSync(join(here, 'node_modules', 'mongodb'), join(folder, 'node_modules', 'mongodb'));
+  const path = join(folder, 'dist', `${file}.js`);
+  const code = readFileSync(path, 'utf8');
+  assert.ok(code.includes(text), `${file}.js has no longer: ${text}`);
+  writeFileSync(path, code.replace(text, mistaken));
+  return folder;
+}
+
+for (const [number, mistake] of MISTAKES.entries()) {
+  const [what, , , , file, name] = mistake;
+  test(`found: ${what}`, () => {
+    const folder = withMistake(number, mistake);
+    const told = ['--test', '--test-timeout=20000', `--test-name-pattern=${name}`];
+    const path = join(folder, 'test', `${file}.test.mjs`);
+    const env = { ...process.env, NODE_TEST_CONTEXT: undefined };
+    const { status, stdout } = spawnSync(process.execPath, [...told, path], { env, timeout: 60_000 });
+    assert.notEqual(status, 0, `no test has found it:\n${stdout}`);
+    // It is the test that fails, and not the program.
+    assert.match(stdout.toString(), /^ *not ok \d+ - /m);
+    rmSync(folder, { recursive: true });
+  });
+}

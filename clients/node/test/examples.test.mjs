@@ -1,0 +1,92 @@
+// The examples do what they say, beside a Rust process at the same names.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import Koa from 'koa';
+import mongoose from 'mongoose';
+import { service } from '../examples/fastify.mjs';
+import { oneAtATime } from '../examples/koa.mjs';
+import { sendInvoice } from '../examples/mongoose.mjs';
+import { LeaseManager } from '../index.mjs';
+import { World, uri } from './help.mjs';
+
+test('Fastify: a lock for each key, and a graceful close', async (t) => {
+  const world = World.of(t);
+  const rust = await world.rust();
+  const [one, other] = [service(world.manager()), service(world.manager())];
+  const ask = async (app, method, url) => {
+    const { statusCode, headers, body } = await app.inject({ method, url });
+    return { statusCode, retryAfter: headers['retry-after'], body: JSON.parse(body) };
+  };
+  const taken = await ask(one, 'POST', '/lock/a/1');
+  assert.equal(taken.statusCode, 200);
+  assert.deepEqual(await ask(one, 'POST', '/lock/a/1'), taken);
+  assert.equal((await ask(one, 'POST', '/lock/a/2')).statusCode, 423);
+  const refused = await ask(other, 'POST', '/lock/a/2');
+  assert.equal(refused.statusCode, 423);
+  assert.ok(Number(refused.retryAfter) > 0);
+  assert.equal(await rust.ask('try lock:a', ''), 'busy');
+  assert.equal((await ask(one, 'DELETE', '/lock/a/2')).statusCode, 404);
+  assert.deepEqual((await ask(one, 'DELETE', '/lock/a/1')).body, { released: 'released' });
+  const next = await ask(other, 'POST', '/lock/a/2');
+  assert.ok(BigInt(next.body.token) > BigInt(taken.body.token));
+  await other.close();
+  await rust.ask('acquire lock:a', 'granted');
+  await one.close();
+});
+
+test('Koa: of two servers, one handles a key at a time', async (t) => {
+  const world = World.of(t);
+  const rust = await world.rust();
+  let finish;
+  let begun;
+  const working = new Promise((resolve) => (begun = resolve));
+  const serve = async () => {
+    const app = new Koa();
+    app.use(oneAtATime(world.manager(), (context) => context.path.slice(1)));
+    app.use(async (context) => {
+      begun();
+      if (context.path === '/slow') await new Promise((resolve) => (finish = resolve));
+      context.body = String(context.state.lease.isValid());
+    });
+    const server = app.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    world.onEnd(() => new Promise((resolve) => server.close(resolve).closeAllConnections()));
+    return `http://127.0.0.1:${server.address().port}`;
+  };
+  const [one, other] = [await serve(), await serve()];
+  const slow = fetch(`${one}/slow`);
+  await working;
+  const refused = await fetch(`${other}/slow`);
+  assert.equal(refused.status, 423);
+  assert.ok(Number(refused.headers.get('retry-after')) > 0);
+  assert.equal(await rust.ask('try route:slow', ''), 'busy');
+  assert.equal(await (await fetch(`${other}/quick`)).text(), 'true');
+  finish();
+  assert.equal(await (await slow).text(), 'true');
+  assert.equal(await rust.ask('try route:slow', ''), 'granted');
+});
+
+test('Mongoose: an invoice is sent once, by one of many, and never by one whose lease is over', async (t) => {
+  const world = World.of(t);
+  const connection = await mongoose.createConnection(uri, { dbName: world.name }).asPromise();
+  world.onEnd(() => connection.close());
+  const make = () => new LeaseManager(connection.db, { ensureIndexes: true });
+  const managers = [make(), make(), make()];
+  for (const leases of managers) world.onEnd(() => leases.close());
+  const Invoice = connection.model('Invoice', new mongoose.Schema({ _id: Number, state: String }));
+  await Invoice.create([{ _id: 1, state: 'new' }, { _id: 2, state: 'new' }]);
+  const sent = [];
+  const send = async (number) => sent.push(number);
+  const done = managers.map((leases) => sendInvoice(connection, leases, Invoice, 1, send));
+  assert.deepEqual((await Promise.all(done)).sort(), [false, false, true]);
+  assert.deepEqual(sent, [1]);
+  // While it sends, another program takes the lease over.
+  const takeOver = () => connection.db.collection('locks').updateOne({ name: 'invoice:2' }, {
+    $set: { value: 'foreign', expiresAt: new Date(Date.now() + 60_000) },
+  });
+  const late = sendInvoice(connection, managers[0], Invoice, 2, takeOver);
+  await assert.rejects(late, { code: 'LOST' });
+  assert.equal((await Invoice.findById(2)).state, 'new');
+});

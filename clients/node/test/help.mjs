@@ -1,0 +1,149 @@
+// What the tests share: clients with a database of their own, and Rust processes.
+
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { EventEmitter, once } from 'node:events';
+import { MongoClient } from 'mongodb';
+import { LeaseManager } from '../index.mjs';
+
+export const uri = process.env.MONGO_LEASE_URI;
+/** The major version of the driver: the same tests run with both. */
+export const driver = process.env.MONGO_LEASE_DRIVER ?? '7';
+const beside = process.env.MONGO_LEASE_BESIDE;
+let number = 0;
+
+/** A test's own database, and what has to be closed at its end. */
+export class World {
+  name = `node_${process.pid}_${(number += 1)}`;
+  #ends = [];
+
+  /** Closes everything at the end of this test. */
+  static of(test) {
+    const world = new World();
+    test.after(() => world.end());
+    return world;
+  }
+
+  onEnd(end) {
+    this.#ends.push(end);
+  }
+
+  client(at = uri, options = {}) {
+    const client = new MongoClient(at, options);
+    this.onEnd(() => client.close());
+    return client;
+  }
+
+  /** A manager with a client of its own, as another process would have. */
+  manager(options = {}, client = this.client()) {
+    const leases = new LeaseManager(client.db(this.name), { ensureIndexes: true, ...options });
+    this.onEnd(() => leases.close());
+    return leases;
+  }
+
+  db(client = this.client()) {
+    return client.db(this.name);
+  }
+
+  async rust() {
+    const process = new RustProcess(this.name);
+    this.onEnd(() => process.end());
+    await process.line((line) => line === 'ready');
+    return process;
+  }
+
+  async end() {
+    for (const end of this.#ends.reverse()) await end();
+    const client = new MongoClient(uri);
+    await client.db(this.name).dropDatabase();
+    await client.close();
+  }
+}
+
+/** A process of the Rust library at the same names: one order a line, one answer a line. */
+class RustProcess {
+  #lines = [];
+  #heard = new EventEmitter();
+
+  constructor(database) {
+    this.process = spawn(beside, ['process', uri, database], { stdio: ['pipe', 'pipe', 'inherit'] });
+    createInterface(this.process.stdout).on('line', (line) => {
+      this.#lines.push(line);
+      this.#heard.emit('line');
+    });
+  }
+
+  order(line) {
+    this.process.stdin.write(`${line}\n`);
+  }
+
+  /** The next line that fits. Others stay. */
+  async line(fits) {
+    for (;;) {
+      const place = this.#lines.findIndex(fits);
+      if (place >= 0) return this.#lines.splice(place, 1)[0];
+      await once(this.#heard, 'line');
+    }
+  }
+
+  async ask(order, answer) {
+    this.order(order);
+    return this.line((line) => line.startsWith(answer));
+  }
+
+  async end() {
+    if (this.process.exitCode !== null) return;
+    const ended = once(this.process, 'exit');
+    this.process.stdin.end();
+    await ended;
+  }
+}
+
+/** Starts a server of this test's own, and returns its URI: a replica set, or `standalone` without an oplog. */
+export async function ownServer(world, role = 'server') {
+  const server = spawn(beside, [role], { stdio: ['pipe', 'pipe', 'inherit'] });
+  world.onEnd(async () => {
+    const ended = once(server, 'exit');
+    server.stdin.end();
+    await ended;
+  });
+  const [line] = await once(createInterface(server.stdout), 'line');
+  return line;
+}
+
+/** Sends lines to a role of the Rust program, and returns the lines that it answers. */
+export async function rustAnswers(role, lines) {
+  const program = spawn(beside, role, { stdio: ['pipe', 'pipe', 'inherit'] });
+  program.stdin.end(lines.map((line) => `${line}\n`).join(''));
+  const answers = [];
+  for await (const line of createInterface(program.stdout)) answers.push(line);
+  return answers;
+}
+
+/** The promise's value, or `undefined` if it comes later than this: for what must not happen. */
+export async function within(milliseconds, promise) {
+  let timer;
+  const late = new Promise((resolve) => (timer = setTimeout(resolve, milliseconds)));
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Waits until the queue of this lease has so many entries. */
+export async function queueOf(db, name, length) {
+  const locks = db.collection('locks');
+  const has = async () => ((await locks.findOne({ name }))?.queue ?? []).length === length;
+  // Nothing tells a reader that somebody has joined: it looks again at each change of the document.
+  const changes = locks.watch([], { maxAwaitTimeMS: 1000 });
+  try {
+    await changes.tryNext();
+    while (!(await has())) await changes.tryNext();
+  } finally {
+    await changes.close();
+  }
+}
+
+/** A moment for the event loop. */
+export const turn = () => new Promise((resolve) => setImmediate(resolve));

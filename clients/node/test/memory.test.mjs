@@ -1,0 +1,107 @@
+// The store in memory: the same client without a server, and time in the test's hands.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { execFileSync } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { inMemory } from '../index.mjs';
+
+test('one manager excludes the other, and the store tells why', async () => {
+  const store = inMemory();
+  const [alice, bob] = [store.manager({ owner: 'alice' }), store.manager({ owner: 'bob' })];
+  const lease = await alice.acquire('invoice:42', { metadata: { order: 7 } });
+  assert.equal(await bob.tryAcquire('invoice:42'), undefined);
+  const { owner, metadata, remaining } = await bob.get('invoice:42');
+  assert.match(owner, /^alice@/);
+  assert.deepEqual([metadata, remaining], [{ order: 7 }, 31_000]);
+  const { token } = lease;
+  await lease.release();
+  const next = await bob.acquire('invoice:42');
+  assert.ok(next.token > token);
+});
+
+test('time passes only when the test says so: a lease is renewed, and one that is not ends', async () => {
+  const store = inMemory();
+  const leases = store.manager();
+  const [kept, short] = [await leases.acquire('kept'), await leases.acquire('short', { renew: false })];
+  assert.equal(kept.remaining(), 29_700);
+  await store.advance(29_699);
+  assert.equal(short.isValid(), true);
+  let reason;
+  short.signal.addEventListener('abort', () => ({ reason } = short.signal.reason));
+  await store.advance(1);
+  assert.deepEqual([short.isValid(), reason], [false, 'endedAsAsked']);
+  await store.advance(3_600_000);
+  assert.equal(kept.isValid(), true);
+});
+
+test('a crashed holder is followed by the next one when its lease has expired', async () => {
+  const store = inMemory();
+  const [crashed, other] = [store.manager(), store.manager()];
+  await crashed.acquire('job', { renew: false, ttl: 10_000 });
+  const waiting = other.acquire('job', { wait: 60_000 });
+  let granted;
+  waiting.then((lease) => (granted = lease));
+  await store.advance(10_990);
+  assert.equal(granted, undefined);
+  await store.advance(20);
+  assert.equal(granted.isValid(), true);
+});
+
+test('a hand-off needs no time, and waits end at their deadlines', async () => {
+  const store = inMemory();
+  const [a, b] = [store.manager(), store.manager()];
+  const lease = await a.acquire('x');
+  const late = b.acquire('x', { wait: 1000 });
+  const refused = assert.rejects(late, { code: 'WAIT_TIMEOUT' });
+  await store.advance(1000);
+  await refused;
+  const next = b.acquire('x', { wait: 60_000 });
+  await store.advance(0);
+  await lease.release();
+  await store.advance(0);
+  assert.equal((await next).isValid(), true);
+  await a.close();
+  await b.close();
+});
+
+test('a lost reply is repeated with the same value', async () => {
+  const store = inMemory();
+  const leases = store.manager();
+  await leases.ready();
+  store.loseNextReply();
+  const call = leases.acquire('x');
+  await store.advance(1000);
+  const lease = await call;
+  assert.equal((await leases.get('x')).value, lease.value);
+  assert.equal(await lease.release(), 'released');
+});
+
+test('with a lease: the work is told of a loss, and the result is the loss', async () => {
+  const store = inMemory();
+  const leases = store.manager();
+  const work = leases.withLease(
+    'x',
+    (lease) => new Promise((_, reject) => lease.signal.addEventListener('abort', () => reject(1))),
+    { renew: false, ttl: 1000 },
+  );
+  const lost = assert.rejects(work, { code: 'LOST', reason: 'endedAsAsked' });
+  await store.advance(1000);
+  await lost;
+  assert.equal(await leases.withLease('y', ({ name }) => name), 'y');
+});
+
+test('for require and for import it is one package, and TypeScript takes `await using`', () => {
+  const require = createRequire(import.meta.url);
+  assert.equal(require('../dist/index.js').inMemory, inMemory);
+  const here = fileURLToPath(new URL('..', import.meta.url));
+  const tsc = require.resolve('typescript/bin/tsc');
+  const folder = fileURLToPath(new URL('../.test/typed', import.meta.url));
+  const options = ['--target', 'es2022', '--lib', 'es2022,esnext.disposable', '--strict'];
+  const modules = ['--rootDir', '.', '--module', 'node16', '--moduleResolution', 'node16', '--skipLibCheck', '--types', 'node'];
+  const told = [tsc, 'test/typed.mts', '--outDir', folder, ...options, ...modules];
+  execFileSync(process.execPath, told, { cwd: here, stdio: 'inherit' });
+  const ran = execFileSync(process.execPath, [`${folder}/test/typed.mjs`], { cwd: here });
+  assert.equal(ran.toString(), 'held bigint\nfree\n');
+});

@@ -1,0 +1,129 @@
+// A network between a client and the server that can lose a reply, stand still, and keep the bytes of commands.
+
+import { createConnection, createServer } from 'node:net';
+import { once } from 'node:events';
+import { BSON } from 'mongodb';
+import { uri } from './help.mjs';
+
+const OP_MSG = 2013;
+
+export class Proxy {
+  /** The commands that have passed, by name, as raw documents in the order of their sending. */
+  sent = [];
+  #lose = [];
+  #isStill = false;
+  #pairs = new Set();
+
+  static async start(world) {
+    const proxy = new Proxy();
+    const { hostname, port } = new URL(uri.replace('mongodb:', 'http:'));
+    proxy.server = createServer((client) => proxy.#connect(client, hostname, Number(port)));
+    proxy.server.listen(0, '127.0.0.1');
+    await once(proxy.server, 'listening');
+    world?.onEnd(() => proxy.close());
+    return proxy;
+  }
+
+  get uri() {
+    const { port } = this.server.address();
+    return `mongodb://127.0.0.1:${port}/?directConnection=true&serverSelectionTimeoutMS=2000`;
+  }
+
+  /** The reply to the next command of this name is lost with its connection, after the server has carried it out. */
+  loseNextReply(command) {
+    return new Promise((lost) => this.#lose.push({ command, lost }));
+  }
+
+  /** From now on nothing passes, and connections stay open. */
+  standStill() {
+    this.#isStill = true;
+    for (const { client, server } of this.#pairs) {
+      client.pause();
+      server.pause();
+    }
+  }
+
+  goOn() {
+    this.#isStill = false;
+    for (const { client, server } of this.#pairs) {
+      client.resume();
+      server.resume();
+    }
+  }
+
+  async close() {
+    for (const { client, server } of this.#pairs) {
+      client.destroy();
+      server.destroy();
+    }
+    this.server.close();
+    await once(this.server, 'close');
+  }
+
+  #connect(client, host, port) {
+    const server = createConnection({ host, port });
+    const pair = { client, server };
+    this.#pairs.add(pair);
+    const lost = new Map();
+    client.on('data', messages((message) => {
+      const command = commandOf(message);
+      if (command) {
+        const [name] = Object.keys(command);
+        this.sent.push({ name, command });
+        const place = this.#lose.findIndex((loss) => loss.command === name);
+        if (place >= 0) lost.set(message.readInt32LE(4), this.#lose.splice(place, 1)[0]);
+      }
+      server.write(message);
+    }));
+    server.on('data', messages((message) => {
+      const loss = lost.get(message.readInt32LE(8));
+      if (!loss) return client.write(message);
+      client.destroy();
+      server.destroy();
+      return loss.lost();
+    }));
+    const end = () => {
+      this.#pairs.delete(pair);
+      client.destroy();
+      server.destroy();
+    };
+    for (const socket of [client, server]) socket.on('error', end).on('close', end);
+    if (this.#isStill) {
+      client.pause();
+      server.pause();
+    }
+  }
+}
+
+/** Calls back for each whole message of a stream. */
+function messages(heard) {
+  let rest = Buffer.alloc(0);
+  return (data) => {
+    rest = Buffer.concat([rest, data]);
+    while (rest.length >= 4 && rest.length >= rest.readInt32LE(0)) {
+      const length = rest.readInt32LE(0);
+      heard(rest.subarray(0, length));
+      rest = rest.subarray(length);
+    }
+  };
+}
+
+/** The command in a message, exactly as it was sent. */
+function commandOf(message) {
+  if (message.readInt32LE(12) !== OP_MSG || message[20] !== 0) return undefined;
+  const length = message.readInt32LE(21);
+  const options = { promoteValues: false, bsonRegExp: true };
+  return withSequences(BSON.deserialize(message.subarray(21, 21 + length), options), message, 21 + length);
+}
+
+/** A driver may send a list of statements beside the document: the Rust driver does not for plain commands. */
+function withSequences(document, message, from) {
+  let place = from;
+  while (place < message.length && message[place] === 1) {
+    const size = message.readInt32LE(place + 1);
+    const nameEnd = message.indexOf(0, place + 5);
+    document[message.toString('utf8', place + 5, nameEnd)] = 'a sequence';
+    place += 1 + size;
+  }
+  return document;
+}

@@ -1,0 +1,251 @@
+//! One held lease.
+
+use std::sync::Arc;
+
+use mongo_lease_core::commands::{
+    Form, GrantKey, GrantMatch, ReleaseTarget, RenewalTarget, StandaloneToken,
+};
+use mongo_lease_core::rules::{GrantId, HoldAction, HoldEvent, Holder, Instant, Permits, Timing};
+use wasm_bindgen::prelude::wasm_bindgen;
+
+use crate::command::Command;
+use crate::convert::{duration, instant, micros, millis};
+use crate::error::{Error, LostReason};
+use crate::event::Promotion;
+use crate::failed::{Fault, reason_word};
+use crate::loss::reason;
+use crate::release::Target;
+use crate::reply::Reply;
+use crate::request::Request;
+
+/// One lease that is or was held.
+#[wasm_bindgen]
+pub struct Holding {
+    pub(crate) key: Arc<GrantKey>,
+    pub(crate) permits: Permits,
+    pub(crate) timing: Arc<Timing>,
+    holder: Holder,
+    /// Why it has ended.
+    reason: Option<LostReason>,
+}
+
+/// What to do with a holding now.
+#[wasm_bindgen]
+#[derive(Clone, Copy)]
+pub enum HoldStep {
+    /// Look again at `wakeAt`.
+    Wait,
+    /// Renew it.
+    Renew,
+    /// Renew it in a command of its own.
+    RenewAlone,
+    /// It is lost now: report it.
+    Lost,
+    /// Nothing more.
+    Nothing,
+}
+
+impl Holding {
+    /// Applies an event. `found` is the reason that the server's document shows.
+    pub(crate) fn on(
+        &mut self,
+        now: Instant,
+        event: HoldEvent,
+        found: Option<LostReason>,
+    ) -> HoldStep {
+        match self.holder.on(&self.timing, now, event) {
+            HoldAction::WakeAt(_) => HoldStep::Wait,
+            HoldAction::Renew { alone: false } => HoldStep::Renew,
+            HoldAction::Renew { alone: true } => HoldStep::RenewAlone,
+            HoldAction::Nothing => HoldStep::Nothing,
+            HoldAction::Lost(loss) => {
+                if self.reason.is_some() {
+                    return HoldStep::Nothing;
+                }
+                self.reason = Some(reason(loss, found, now));
+                HoldStep::Lost
+            }
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.reason.is_some()
+    }
+
+    pub(crate) fn target(&self) -> RenewalTarget {
+        let lasts = self.timing.ttl + self.timing.max_clock_skew;
+        RenewalTarget { key: Arc::clone(&self.key), lasts }
+    }
+
+    fn of(request: &Request, grant_id: &GrantId, permits: Permits, holder: Holder) -> Holding {
+        let Request { request, .. } = request;
+        let key = Arc::new(GrantKey::new(&request.name, &request.value, grant_id));
+        Holding { key, permits, timing: Arc::clone(&request.timing), holder, reason: None }
+    }
+}
+
+#[wasm_bindgen]
+impl Holding {
+    /// The lease that this reply has granted.
+    pub fn granted(request: &Request, reply: &Reply) -> Option<Holding> {
+        let granted = reply.granted()?;
+        let (permits, _) = granted.terms(request.request.permits);
+        let holder = Holder::granted(&request.request.timing, request.hold, granted.sent);
+        Some(Holding::of(request, &granted.grant_id, permits, holder))
+    }
+
+    /// The lease of a promotion, for `term` milliseconds at first.
+    pub fn promoted(request: &Request, promotion: &Promotion, term: f64, now: f64) -> Holding {
+        let (told, timing) = (&promotion.0, &request.request.timing);
+        let (now, term) = (instant(now), duration(term));
+        let holder = Holder::promoted(timing, request.hold, now, told.sent, term);
+        Holding::of(request, &told.grant_id, request.request.permits, holder)
+    }
+
+    /// Whether a reply shows that this holder is alone, with an empty queue.
+    #[wasm_bindgen(js_name = isAlone)]
+    pub fn is_alone(&self, reply: &Reply) -> bool {
+        let info = reply.granted().map(|granted| &granted.info);
+        info.is_some_and(|info| {
+            let only = self.permits.is_exclusive() || info.in_use == Some(self.permits.count());
+            only && info.waiting == 0
+        })
+    }
+
+    /// The lease's name.
+    pub fn name(&self) -> String {
+        self.key.name().to_owned()
+    }
+
+    /// The holder's value.
+    pub fn value(&self) -> String {
+        self.key.value().to_owned()
+    }
+
+    /// The id of the grant.
+    #[wasm_bindgen(js_name = grantId)]
+    pub fn grant_id(&self) -> String {
+        self.key.grant_id().to_owned()
+    }
+
+    /// How many permits it has.
+    pub fn permits(&self) -> u32 {
+        self.permits.count()
+    }
+
+    /// Whether others may hold the name too.
+    #[wasm_bindgen(js_name = isShared)]
+    pub fn is_shared(&self) -> bool {
+        !self.permits.is_exclusive()
+    }
+
+    /// Whether the holder may rely on the lease now.
+    #[wasm_bindgen(js_name = isValid)]
+    pub fn is_valid(&self, now: f64) -> bool {
+        !self.has_ended() && self.holder.is_valid(instant(now))
+    }
+
+    /// How long the holder may still rely on the lease, in milliseconds.
+    pub fn remaining(&self, now: f64) -> f64 {
+        let at = instant(now);
+        if self.is_valid(now) { millis(self.holder.valid_until().since(at)) } else { 0.0 }
+    }
+
+    /// The end of what the server has granted.
+    #[wasm_bindgen(js_name = renewedUntil)]
+    pub fn renewed_until(&self) -> f64 {
+        micros(self.holder.renewed_until())
+    }
+
+    /// When the rules must be called next.
+    #[wasm_bindgen(js_name = wakeAt)]
+    pub fn wake_at(&self) -> f64 {
+        micros(self.holder.wake_at(&self.timing))
+    }
+
+    /// How much earlier a renewal may be sent, to share a command with others.
+    #[wasm_bindgen(js_name = renewSlack)]
+    pub fn renew_slack(&self) -> f64 {
+        millis(self.timing.renew_slack)
+    }
+
+    /// The time limit of a bulk renewal.
+    #[wasm_bindgen(js_name = bulkDeadline)]
+    pub fn bulk_deadline(&self) -> f64 {
+        millis(self.timing.bulk_deadline())
+    }
+
+    /// How long an attempt may take.
+    #[wasm_bindgen(js_name = attemptTimeout)]
+    pub fn attempt_timeout(&self) -> f64 {
+        millis(self.timing.attempt_timeout)
+    }
+
+    /// Time has passed.
+    #[wasm_bindgen(js_name = onTimer)]
+    pub fn on_timer(&mut self, now: f64) -> HoldStep {
+        self.on(instant(now), HoldEvent::Timer, None)
+    }
+
+    /// A renewal that was sent at `sent` is confirmed.
+    #[wasm_bindgen(js_name = onRenewed)]
+    pub fn on_renewed(&mut self, now: f64, sent: f64) -> HoldStep {
+        self.on(instant(now), HoldEvent::Renewed(instant(sent)), None)
+    }
+
+    /// A renewal that was planned at `sent` is not confirmed. `jitter` is between 0 and 1.
+    #[wasm_bindgen(js_name = onFailed)]
+    pub fn on_failed(&mut self, now: f64, sent: f64, jitter: f64) -> HoldStep {
+        let retry_after = (self.timing.renew_after / 20).mul_f64(1.0 + jitter.clamp(0.0, 1.0));
+        let event = HoldEvent::RenewalFailed { sent: instant(sent), retry_after };
+        self.on(instant(now), event, None)
+    }
+
+    /// The caller's transaction writes to the document, or another one blocks it.
+    #[wasm_bindgen(js_name = onGuarded)]
+    pub fn on_guarded(&mut self, now: f64) -> HoldStep {
+        self.on(instant(now), HoldEvent::Guarded, None)
+    }
+
+    /// A write to the document, sent at `sent`, was confirmed.
+    #[wasm_bindgen(js_name = onDocumentWritten)]
+    pub fn on_document_written(&mut self, now: f64, sent: f64) -> HoldStep {
+        self.on(instant(now), HoldEvent::DocumentWritten(instant(sent)), None)
+    }
+
+    /// Ends the lease at its holder's wish. Returns false if it had already ended.
+    pub fn end(&mut self) -> bool {
+        let is_first = self.reason.is_none();
+        self.reason.get_or_insert(LostReason::Released);
+        is_first
+    }
+
+    /// Why it has ended, as an error.
+    pub fn lost(&self) -> Option<Fault> {
+        let reason = self.reason.clone()?;
+        Some(Error::Lost { name: self.name(), reason }.into())
+    }
+
+    /// Why it has ended, as one word.
+    #[wasm_bindgen(js_name = endedBy)]
+    pub fn ended_by(&self) -> Option<String> {
+        self.reason.as_ref().map(|reason| reason_word(reason).to_owned())
+    }
+
+    /// The target of its release.
+    #[wasm_bindgen(js_name = toRelease)]
+    pub fn to_release(&self) -> Target {
+        Target(ReleaseTarget {
+            name: self.name(),
+            value: self.value(),
+            grant: GrantMatch::Grant(self.key.grant_id().into()),
+            form: Form::of(self.permits),
+        })
+    }
+
+    /// Gets a token from a server without an oplog.
+    #[wasm_bindgen(js_name = standaloneToken)]
+    pub fn standalone_token(&self) -> Command {
+        Command::of(StandaloneToken { key: GrantKey::clone(&self.key) })
+    }
+}
