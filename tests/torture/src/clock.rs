@@ -1,14 +1,9 @@
 //! The clock that all processes of the machine share, and its relation to the server's.
 
+use mongo_lease_checker::{Nanos, SECOND};
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment, in nanoseconds of the clock that the library uses for validity.
-pub(crate) type Nanos = u64;
-
-pub(crate) const MILLI: Nanos = 1_000_000;
-pub(crate) const SECOND: Nanos = 1_000 * MILLI;
-
-/// Now, the same for all processes.
+/// Now, the same for all processes, by the clock that the library uses for validity.
 pub(crate) fn now() -> Nanos {
     read(ClockId::Boottime)
 }

@@ -1,7 +1,8 @@
 //! The negative controls: deliberate mistakes in the suite, not in the crate.
 
+use mongo_lease_checker::Invariant;
+
 use crate::arguments::Options;
-use crate::check::Invariant;
 use crate::nemesis::Choice;
 use crate::worker;
 
@@ -28,6 +29,8 @@ pub(crate) enum Control {
     RetriedToken,
     /// A worker waits for 2.5 s longer than it reports.
     LateAnswer,
+    /// A worker makes a call that waits 4.5 s later than it reports.
+    HeldBack,
     /// The resource accepts every write.
     OpenResource,
     /// Permits fit if they exceed the smallest limit by one, on the wire.
@@ -69,6 +72,7 @@ impl Control {
             | Control::LeftDocument
             | Control::Barging
             | Control::EmptyFirst
+            | Control::HeldBack
             | Control::LeftShare => "kill-worker",
             Control::ValidityFromReply => "network,replication",
             Control::LateAnswer => "stop",
@@ -92,6 +96,7 @@ impl Control {
             Control::LeftDocument => &[Invariant::LeftOver],
             Control::RetriedToken => &[Invariant::TokenTimes],
             Control::LateAnswer => &[Invariant::Deadline],
+            Control::HeldBack => &[Invariant::Progress],
             Control::OwnLine => &[Invariant::Deadline, Invariant::Recovery],
             Control::OpenResource => &[Invariant::Fence],
             Control::OneTooMany => &[Invariant::Limit],
@@ -124,6 +129,7 @@ impl Control {
             | Control::ValidityFromReply
             | Control::RetriedToken
             | Control::LateAnswer
+            | Control::HeldBack
             | Control::StoredTtl
             | Control::OwnLine
             | Control::OpenResource => false,
@@ -164,6 +170,7 @@ impl Control {
             | Control::RetriedToken
             | Control::KeptToken
             | Control::LateAnswer
+            | Control::HeldBack
             | Control::StoredTtl
             | Control::OwnLine
             | Control::OpenResource => false,
@@ -192,6 +199,7 @@ impl Control {
             | Control::LeftDocument
             | Control::ValidityFromReply
             | Control::LateAnswer
+            | Control::HeldBack
             | Control::StoredTtl
             | Control::OwnLine
             | Control::OneTooMany

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mongo_lease_checker::history::What;
 use mongo_lease_testbed::{LineInput, LineOutput, LineProcess, command};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
@@ -14,7 +15,7 @@ use crate::arguments::Options;
 use crate::clock;
 use crate::cluster::{Cluster, Failed};
 use crate::control::Control;
-use crate::history::{What, Writer};
+use crate::history::Writer;
 use crate::load::Load;
 
 /// How long a worker may take to release everything: the library's own bound for a shutdown, and a margin.

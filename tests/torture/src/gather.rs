@@ -7,17 +7,22 @@ use std::time::Duration;
 
 use mongo_lease::LeaseManager;
 use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease_checker::changes::Change;
+use mongo_lease_checker::history::Record;
+use mongo_lease_checker::{
+    self as checker, CheckOptions, Cursor, Evidence, LeftOver, MILLI, Nanos, SECOND,
+};
 use tokio::sync::watch;
 
 use crate::arguments::Options;
-use crate::check::{self, CheckOptions, Evidence, LeftOver};
-use crate::clock::{self, MILLI, Nanos, SECOND};
+use crate::clock;
 use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS, PATIENCE};
 use crate::control::Control;
 use crate::fleet::{self, Fleet};
-use crate::history::{self, Record, Writer};
-use crate::nemesis::{self, Choice, Cursor, Target};
-use crate::oplog::{Change, Log, Reader, note};
+use crate::history::{self, Writer};
+use crate::nemesis::{self, Choice, Target};
+use crate::oplog::{Log, Reader, note};
+use crate::terms;
 
 /// How often the oplog is read.
 const READ: Duration = Duration::from_millis(400);
@@ -32,6 +37,14 @@ const CLOSING: Duration = Duration::from_secs(15);
 /// How long before the newest oplog entry that was read all histories are written and all entries are read.
 const LAG: Nanos = 100 * MILLI;
 
+/// The results of a run.
+pub(crate) struct Gathered {
+    pub(crate) evidence: Evidence,
+    /// How many commands the proxy changed, for a control.
+    pub(crate) rewritten: u64,
+    pub(crate) versions: String,
+}
+
 /// The view of a run that goes on.
 struct Sight {
     folder: PathBuf,
@@ -40,7 +53,6 @@ struct Sight {
     wall_ahead: Nanos,
     began: Nanos,
     terms: CheckOptions,
-    versions: String,
 }
 
 /// Runs everything, and collects the evidence for the checker. A control ends as soon as it has been found.
@@ -49,8 +61,8 @@ pub(crate) async fn gather(
     choice: Choice,
     seed: u64,
     folder: &Path,
-) -> Result<Evidence, Failed> {
-    let terms = CheckOptions::of(options, &choice);
+) -> Result<Gathered, Failed> {
+    let terms = terms::of(options, &choice);
     let clocks = choice.moves_clocks().then_some(folder);
     let cluster = migrated(Cluster::start(options.control, clocks).await?).await?;
     let (stop, stopped) = watch::channel(false);
@@ -77,8 +89,8 @@ pub(crate) async fn gather(
         wall_ahead: clock::wall_ahead(),
         began: clock::now(),
         terms,
-        versions: versions(&cluster).await,
     };
+    let versions = versions(&cluster).await;
     let fleet = Arc::new(Fleet::start(plan, Arc::clone(&writer)));
     let target = Target::new(Arc::clone(&cluster), Arc::clone(&fleet), Arc::clone(&writer), terms);
     let rage = async {
@@ -90,9 +102,9 @@ pub(crate) async fn gather(
         found = sight.until_found(options.control) => Some(found?),
         raged = rage => raged.map(|()| None)?,
     };
-    if let Some(mut evidence) = found {
-        evidence.rewritten = cluster.shared.changed.load(Ordering::Relaxed);
-        return Ok(evidence);
+    if let Some(evidence) = found {
+        let rewritten = cluster.shared.changed.load(Ordering::Relaxed);
+        return Ok(Gathered { evidence, rewritten, versions });
     }
     let ended = clock::now();
     cluster.set_clocks_right()?;
@@ -110,15 +122,16 @@ pub(crate) async fn gather(
     sight.check_wall_clock()?;
     let left = LeftOver { documents, cursors, workers: workers - ended_well };
     let rewritten = cluster.shared.changed.load(Ordering::Relaxed);
-    let evidence = Evidence { left, rewritten, ..sight.all(ended)? };
+    let evidence = Evidence { left, ..sight.all(ended)? };
     keep_changes(folder, &evidence.changes)?;
-    Ok(evidence)
+    Ok(Gathered { evidence, rewritten, versions })
 }
 
 /// The replica set, with the collection and its indexes.
 async fn migrated(cluster: Cluster) -> Result<Arc<Cluster>, Failed> {
     let primary = cluster.wait_for_primary().await?;
-    let migrated = LeaseManager::builder(&cluster.database(primary)).ensure_indexes().await;
+    let migrated =
+        LeaseManager::builder(&cluster.database(primary)).ensure_indexes(true).build().await;
     migrated.map_err(|error| Failed::at("the indexes", error))?;
     Ok(Arc::new(cluster))
 }
@@ -144,8 +157,6 @@ impl Sight {
             known_until: Nanos::MAX,
             terms: self.terms,
             left: LeftOver::default(),
-            rewritten: 0,
-            versions: self.versions,
         })
     }
 
@@ -164,8 +175,6 @@ impl Sight {
             known_until: 0,
             terms: self.terms,
             left: LeftOver::default(),
-            rewritten: 0,
-            versions: self.versions.clone(),
             changes: Vec::new(),
         };
         let until = evidence.moment(log.until).saturating_sub(LAG);
@@ -191,7 +200,7 @@ impl Sight {
                 let _under_fault = self.cluster.admin(primary, note(), PATIENCE).await;
             }
             let evidence = self.so_far()?;
-            if check::are_all_found(control.shows(), &check::check(&evidence)) {
+            if checker::are_all_found(control.shows(), &checker::check(&evidence)) {
                 return Ok(evidence);
             }
         }

@@ -2,7 +2,6 @@
 //! histories afterwards. See `README.md`.
 
 mod arguments;
-mod check;
 mod clock;
 mod clocks;
 mod cluster;
@@ -14,11 +13,11 @@ mod history;
 mod load;
 mod nemesis;
 mod oplog;
-mod permits;
 mod proxy;
 mod resource;
 mod run;
 mod table;
+mod terms;
 mod worker;
 
 use std::process::ExitCode;

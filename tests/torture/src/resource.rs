@@ -9,13 +9,14 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use mongo_lease_checker::history::What;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::arguments::ResourceOrders;
 use crate::control::Control;
-use crate::history::{What, Writer};
+use crate::history::Writer;
 use crate::{Exit, console};
 
 /// How long a worker waits for the answer.

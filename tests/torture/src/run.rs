@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use mongo_lease_checker::{self as checker, CheckOptions, MILLI, Violation};
 
 use crate::arguments::{BesideOrders, Options};
-use crate::check::{self, CheckOptions, Violation};
-use crate::clock::MILLI;
 use crate::cluster::Failed;
 use crate::control::Control;
 use crate::nemesis::Choice;
@@ -35,10 +34,11 @@ async fn run_whole(options: &Options, seed: u64) -> Result<Exit, Failed> {
     let section = Section::of(options, &choice);
     let folder = folder(options)?;
     console::say(&format!("seed {seed}, histories in {}", folder.display()));
-    let evidence = gather::gather(options, choice, seed, &folder).await?;
-    let found = check::check(&evidence);
+    let gathered = gather::gather(options, choice, seed, &folder).await?;
+    let evidence = &gathered.evidence;
+    let found = checker::check(evidence);
     show(&found, &evidence.terms);
-    let text = table::table(options, seed, &evidence, &found);
+    let text = table::table(options, seed, &gathered, &found);
     console::say(&text);
     if let Some(path) = &options.table {
         table::write(path, section, &text)?;
@@ -90,12 +90,13 @@ async fn run_control(options: &Options, control: Control, seed: u64) -> Result<C
     let options = &control.with_its_leases(options);
     let folder = folder(options)?;
     console::say(&format!("control {}, seed {seed}", control.name()));
-    let evidence = gather::gather(options, choice, seed, &folder).await?;
-    let found = check::check(&evidence);
+    let gathered = gather::gather(options, choice, seed, &folder).await?;
+    let evidence = &gathered.evidence;
+    let found = checker::check(evidence);
     show(&found, &evidence.terms);
     remove(options, &folder);
-    let is_changed = !control.is_on_the_wire() || evidence.rewritten > 0;
-    let is_found = is_changed && check::are_all_found(control.shows(), &found);
+    let is_changed = !control.is_on_the_wire() || gathered.rewritten > 0;
+    let is_found = is_changed && checker::are_all_found(control.shows(), &found);
     let first = |invariant| found.iter().find(move |found| found.invariant == invariant);
     let times = control.shows().iter().filter_map(|invariant| first(*invariant));
     let last = times.map(|violation| violation.at).max().filter(|_| is_found);
@@ -105,7 +106,7 @@ async fn run_control(options: &Options, control: Control, seed: u64) -> Result<C
         None if is_changed => console::say(&format!("VOID: {} was not found", control.name())),
         None => console::say(&format!("VOID: {} changed nothing", control.name())),
     }
-    Ok(ControlRow { control, seed, found_after, found, rewritten: evidence.rewritten })
+    Ok(ControlRow { control, seed, found_after, found, rewritten: gathered.rewritten })
 }
 
 /// Writes the findings of other tools into the tables.

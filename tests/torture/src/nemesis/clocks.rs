@@ -1,11 +1,11 @@
 //! Moves the members' clocks. They stay as set until the next change or the end of the run. A server reads its setting
 //! once a second.
 
+use mongo_lease_checker::MILLI;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::{Nemesis, Target, some};
-use crate::clock::MILLI;
 use crate::cluster::{Failed, MEMBERS};
 
 /// Moves clocks forward and back, several times, each within the bound of the run.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
+use mongo_lease_checker::Cursor;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
@@ -134,18 +135,6 @@ pub(super) async fn kill_cursors(target: &Target) -> Result<(), Failed> {
     let _gone = tokio::time::timeout(PATIENCE, async { killed.await }).await;
     target.ended(fault);
     Ok(())
-}
-
-/// A change stream's cursor at a server.
-#[derive(Clone, Debug)]
-pub(crate) struct Cursor {
-    pub(crate) id: i64,
-    /// When its client last fetched from it, by the server's clock in milliseconds.
-    pub(crate) used: i64,
-    /// Whether the server was primary at that moment.
-    pub(crate) is_at_primary: bool,
-    /// The server's full description, with the command that opened it and that command's manager id.
-    pub(crate) shown: String,
 }
 
 /// The cursors on the leases' collection, with or without a waiting command.

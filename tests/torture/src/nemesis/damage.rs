@@ -6,13 +6,14 @@
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
 use mongo_lease::mongodb::error::Error;
+use mongo_lease_checker::MILLI;
+use mongo_lease_checker::history::What;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::{Nemesis, Target, some};
-use crate::clock::{self, MILLI};
+use crate::clock;
 use crate::cluster::{COLLECTION, Cluster, Failed, PATIENCE};
-use crate::history::What;
 
 /// For how long numbers are overwritten, in milliseconds.
 const LASTS_MS: std::ops::Range<u64> = 1_500..5_000;

@@ -8,24 +8,25 @@ mod overload;
 mod processes;
 mod transactions;
 
-pub(crate) use commands::{Cursor, cursors};
+pub(crate) use commands::cursors;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use mongo_lease_checker::history::{CURSOR, KILL_WORKER, OVERLOAD, What};
+use mongo_lease_checker::{CheckOptions, MILLI, Nanos, SECOND};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
 
-use crate::check::CheckOptions;
-use crate::clock::{self, MILLI, Nanos, SECOND};
+use crate::clock;
 use crate::cluster::{Cluster, Failed};
 use crate::console;
 use crate::fleet::Fleet;
-use crate::history::{What, Writer};
+use crate::history::Writer;
 
 /// One kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,11 +83,11 @@ impl Nemesis {
             Nemesis::FailPoint => "failpoint",
             Nemesis::Lock => "lock",
             Nemesis::Transaction => "transaction",
-            Nemesis::Cursor => "cursor",
+            Nemesis::Cursor => CURSOR,
             Nemesis::StopWorker => "stop-worker",
-            Nemesis::KillWorker => "kill-worker",
+            Nemesis::KillWorker => KILL_WORKER,
             Nemesis::Damage => "damage",
-            Nemesis::Overload => "overload",
+            Nemesis::Overload => OVERLOAD,
             Nemesis::Clock => "clock",
             Nemesis::ClockJump => "clock-jump",
         }

@@ -4,7 +4,6 @@
 //! everywhere.
 
 mod diff;
-mod state;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +13,7 @@ use futures_util::TryStreamExt;
 use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
 use mongo_lease::mongodb::options::ReadConcern;
-
-pub(crate) use state::{Change, Grant, State, Waiting, manager};
+use mongo_lease_checker::changes::{Change, State};
 
 use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS};
 
@@ -159,8 +157,8 @@ impl Reader {
             token: u64::from(time.time) << 32 | u64::from(time.increment),
             wall,
             name: name.unwrap_or_default().to_owned(),
-            before: before.as_ref().map(State::of),
-            after: after.as_ref().map(State::of),
+            before: before.as_ref().map(|document| State::of(document).into()),
+            after: after.as_ref().map(|document| State::of(document).into()),
         };
         self.log().changes.push(change);
         self.documents.extend(after.map(|after| (id, after)));

@@ -27,6 +27,7 @@ pub(super) fn rewrite(control: Control, name: &str, command: &mut Document) -> b
         | Control::ValidityFromReply
         | Control::RetriedToken
         | Control::LateAnswer
+        | Control::HeldBack
         | Control::OpenResource
         | Control::StoredTtl
         | Control::OwnLine

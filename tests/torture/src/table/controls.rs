@@ -1,8 +1,8 @@
 //! The table of the controls.
 
+use mongo_lease_checker::{Invariant, Violation};
 use std::fmt::Write;
 
-use crate::check::{Invariant, Violation};
 use crate::control::Control;
 
 /// The result of a control.
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_control_that_was_not_found_is_told_from_one_that_was() {
-        let found = |invariant| Violation { invariant, at: 1, text: String::new() };
+        let found = |invariant| Violation::new(invariant, 1, String::new());
         let found = vec![found(Invariant::Removal), found(Invariant::Removal)];
         let control = Control::ReleaseByName;
         let one = ControlRow { control, seed: 7, found_after: Some(2_340), found, rewritten: 5 };

@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::path::Path;
 
+use mongo_lease_checker::{self as checker, Evidence, Invariant, MILLI, Nanos, SECOND, Violation};
+
 pub(crate) use beside::beside;
 pub(crate) use controls::{ControlRow, controls};
 use numbers::{Numbers, Unknown, longest, middle};
 
 use crate::arguments::Options;
-use crate::check::{self, Evidence, Invariant, Violation};
-use crate::clock::{MILLI, Nanos, SECOND};
 use crate::cluster::Failed;
+use crate::gather::Gathered;
 use crate::nemesis::{Choice, Nemesis};
 
 /// The table stands between these lines of a file; the rest of the file stays.
@@ -71,12 +72,13 @@ impl Section {
 pub(crate) fn table(
     options: &Options,
     seed: u64,
-    evidence: &Evidence,
+    gathered: &Gathered,
     found: &[Violation],
 ) -> String {
+    let Gathered { evidence, versions, .. } = gathered;
     let numbers = Numbers::of(evidence);
     let mut rows = Rows::default();
-    rows.add("seed, versions", format!("{seed}; {}", evidence.versions));
+    rows.add("seed, versions", format!("{seed}; {versions}"));
     let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
     let setting = format!(
         "{} workers, {} calls of each at a time for {} exclusive leases and {} for permits and \
@@ -121,7 +123,7 @@ pub(crate) fn table(
     let wrongly = found.iter().filter(|found| found.invariant == Invariant::Fence).count();
     rows.add("stale writes wrongly accepted", wrongly);
     rows.add("queues removed with an expired document", numbers.lines_lost);
-    let lost = evidence.left.cursors.iter().filter(|cursor| check::is_lost(evidence, cursor));
+    let lost = evidence.left.cursors.iter().filter(|cursor| checker::is_lost(evidence, cursor));
     rows.add("cursors left to the server by the driver", lost.count());
     rows.add("memory of a worker at most", format!("{} MB", numbers.memory_peak_kb / 1024));
     let mut text = rows.0;

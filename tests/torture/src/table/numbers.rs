@@ -5,10 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::check::{self, Evidence, Facts};
-use crate::clock::{MILLI, Nanos, SECOND};
-use crate::history::{Ending, Outcome, What};
-use crate::oplog::State;
+use mongo_lease_checker::changes::State;
+use mongo_lease_checker::history::{Ending, Letting, Outcome, What};
+use mongo_lease_checker::{self as checker, Evidence, Facts, MILLI, Nanos, SECOND};
 
 /// How long after a fault a pause of grants is counted as the fault's.
 const AFTERMATH: Nanos = 6 * SECOND;
@@ -70,7 +69,7 @@ impl Numbers {
         numbers.sort_out_unknown(evidence, &facts);
         numbers.count_pauses(evidence, &facts);
         for hold in &facts.holds {
-            if let Some(freed) = check::freed(evidence, &facts, hold)
+            if let Some(freed) = checker::freed(evidence, &facts, hold)
                 && let Some(at) = freed.freed
             {
                 let list = match freed.is_faulted {
@@ -83,7 +82,7 @@ impl Numbers {
         for hold in &facts.holds {
             *numbers.by_limit.entry(hold.permits.limit).or_default() += 1;
         }
-        for gap in check::gaps(evidence, &facts) {
+        for gap in checker::gaps(evidence, &facts) {
             let list = match gap.is_faulted {
                 true => &mut numbers.gaps_under_fault,
                 false => &mut numbers.gaps,
@@ -101,7 +100,7 @@ impl Numbers {
                 What::Granted { .. } => self.grants += 1,
                 What::Renewed { .. } => self.renewals += 1,
                 What::Lost { .. } => self.losses += 1,
-                What::Releasing { how: crate::history::Letting::Drop, .. } => self.drops += 1,
+                What::Releasing { how: Letting::Drop, .. } => self.drops += 1,
                 What::Released { outcome, .. } => {
                     *self.releases.entry(word_for(*outcome)).or_default() += 1;
                 }
@@ -130,7 +129,7 @@ impl Numbers {
             if let Some((_, how)) = call.ended {
                 *self.endings.entry(word_for_ending(how)).or_default() += 1;
             }
-            self.overshoot = self.overshoot.max(check::overshoot(facts, call).unwrap_or(0));
+            self.overshoot = self.overshoot.max(checker::overshoot(facts, call).unwrap_or(0));
         }
     }
 
@@ -141,7 +140,7 @@ impl Numbers {
                 let mut queue = state.queue.iter();
                 queue.any(|entry| state.is_live(entry, change.wall))
             };
-            let is_gone = change.after.is_none() && change.before.as_ref().is_some_and(waits);
+            let is_gone = change.after.is_none() && change.before.as_deref().is_some_and(waits);
             self.lines_lost += usize::from(is_gone);
         }
     }
@@ -161,7 +160,7 @@ impl Numbers {
             }
         }
         for call in facts.calls.values() {
-            let of_call = grants.get(&call.id[..]).map(Vec::as_slice).unwrap_or_default();
+            let of_call = grants.get(call.id).map(Vec::as_slice).unwrap_or_default();
             let is_unknown = |(_, how): (Nanos, Ending)| {
                 matches!(how, Ending::Unknown | Ending::TimedOutUnknown | Ending::Failed)
             };
@@ -184,7 +183,7 @@ impl Numbers {
     fn count_pauses(&mut self, evidence: &Evidence, facts: &Facts) {
         let grants: Vec<Nanos> = facts.holds.iter().map(|hold| hold.began).collect();
         for fault in &facts.faults {
-            let is_beside = |other: &check::Fault| {
+            let is_beside = |other: &checker::Fault| {
                 other.began != fault.began && other.began < fault.ended && fault.began < other.ended
             };
             if facts.faults.iter().any(is_beside) {

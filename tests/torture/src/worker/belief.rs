@@ -5,9 +5,10 @@ use std::time::Duration;
 use mongo_lease::Lease;
 use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease_checker::{MILLI, Nanos};
 
 use super::Worker;
-use crate::clock::{self, MILLI, Nanos};
+use crate::clock;
 use crate::cluster::COLLECTION;
 use crate::control::Control;
 

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use mongo_lease::{Lease, Released};
+use mongo_lease_checker::history::{Ending, Letting, Outcome, What};
+use mongo_lease_checker::permits::Permits;
+use mongo_lease_checker::{MILLI, Nanos};
 use rand::RngExt;
 use rand::rngs::StdRng;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::Worker;
 use super::belief::{self, Belief};
-use crate::clock::{self, MILLI, Nanos};
-use crate::history::{Letting, Outcome, What};
-use crate::permits::Permits;
+use crate::clock;
 
 /// How often a holder checks its lease.
 const LOOK: Duration = Duration::from_millis(25);
@@ -78,7 +79,7 @@ pub(super) async fn hold(
     let Ok(token) = lease.token() else {
         // Lost before the first check: as if it had not been granted.
         let text = "lost at once".to_owned();
-        return worker.ended(call, crate::history::Ending::Failed, text);
+        return worker.ended(call, Ending::Failed, text);
     };
     let token = belief::token(worker, lease.name(), token.as_u64()).await;
     worker.history.note(What::Granted {

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::Client;
+use mongo_lease_checker::history::What;
 use tokio::runtime::Handle;
 
-use crate::history::{What, Writer};
+use crate::history::Writer;
 
 /// How long the driver may take to close its connections.
 const PATIENCE: Duration = Duration::from_secs(5);

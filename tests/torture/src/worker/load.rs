@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease::LeaseManager;
+use mongo_lease_checker::MILLI;
+use mongo_lease_checker::history::What;
+use mongo_lease_checker::permits::Permits;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
@@ -12,11 +15,9 @@ use tokio::task::JoinSet;
 use super::hold::{self, Plan};
 use super::wish::Wish;
 use super::{Style, Worker};
-use crate::clock::{self, MILLI};
+use crate::clock;
 use crate::control::Control;
-use crate::history::What;
 use crate::load::{Load, TTL_MS, WAIT_MS};
-use crate::permits::Permits;
 
 /// Of a hundred calls, so many are for the leases for which all workers compete.
 const CONTENDED: u32 = 2;
@@ -45,7 +46,8 @@ pub(super) async fn bear(worker: Arc<Worker>, manager: LeaseManager, load: Load)
     let in_time = tokio::time::timeout(PATIENCE, &mut call).await;
     let took_ms = (clock::now() - asked) / MILLI;
     let is_granted = matches!(in_time, Ok(true));
-    worker.history.note(What::LoadOver { load: load.number, took_ms, is_granted });
+    let over = What::LoadOver { load: load.number, wait_ms: WAIT_MS, took_ms, is_granted };
+    worker.history.note(over);
     if in_time.is_err() {
         call.await;
     }

@@ -14,7 +14,8 @@ use std::time::Duration;
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::mongodb::{Client, Database};
-use mongo_lease::{Acquire, Attempt, Error, Lease, LeaseManager};
+use mongo_lease::{Acquire, Error, Lease, LeaseManager, Tuning};
+use mongo_lease_checker::history::{Ending, What};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -24,7 +25,7 @@ use tokio::task::JoinSet;
 use crate::Exit;
 use crate::arguments::WorkerOrders;
 use crate::control::Control;
-use crate::history::{Ending, What, Writer};
+use crate::history::Writer;
 use crate::load::Load;
 use crate::resource::Resource;
 use hold::Plan;
@@ -38,6 +39,8 @@ pub(crate) const HOLD_ON: u32 = 5;
 
 /// In the control: how much longer a wait is than the history says.
 const LONGER: Duration = Duration::from_millis(2_500);
+/// In the control: how much later a call is made than the history says.
+const HELD_BACK: Duration = Duration::from_millis(4_500);
 
 /// The name by which the fail points recognize the workers.
 pub(crate) const APP_NAME: &str = "torture-worker";
@@ -130,7 +133,7 @@ async fn build(orders: &WorkerOrders) -> (Client, LeaseManager) {
             .owner(orders.id.as_str())
             .ttl(Duration::from_secs(3))
             .max_clock_skew(orders.max_clock_skew())
-            .waiter_ttl(orders.waiter_ttl())
+            .tuning(Tuning::default().waiter_ttl(orders.waiter_ttl()))
             .tombstones(orders.makes_tombstones())
             .build()
             .await;
@@ -229,16 +232,15 @@ impl Worker {
         let acquire = acquire.metadata(doc! { "call": &call });
         let (Wish { name, permits }, id) = (wish, call.clone());
         self.history.note(What::Invoked { call: id, name, ttl_ms, wait_ms, permits });
+        if self.is(Control::HeldBack) && wait.is_some() {
+            tokio::time::sleep(HELD_BACK).await;
+        }
         let _turn = match &self.own_line {
             Some(turns) => turns.acquire().await.ok(),
             None => None,
         };
         let result = match style {
-            Style::Once => match acquire.try_once().await {
-                Ok(Attempt::Granted(lease)) => Ok(lease),
-                Ok(Attempt::Busy(info)) => Err(Error::Busy(info)),
-                Err(error) => Err(error),
-            },
+            Style::Once => acquire.wait(Duration::ZERO).await,
             Style::Wait(wait) => acquire.wait(wait + longer).await,
             Style::Impatient(patience) => {
                 let waiting = acquire.wait(patience * 4).into_future();

@@ -1,10 +1,9 @@
 //! The requests of a worker: names, and their permits.
 
 use mongo_lease::{Acquire, LeaseManager};
+use mongo_lease_checker::permits::Permits;
 use rand::RngExt;
 use rand::rngs::StdRng;
-
-use crate::permits::Permits;
 
 /// The leases that are no plain exclusive ones.
 const KINDS: [Kind; 5] =
@@ -48,14 +47,13 @@ impl Wish {
 
     /// The call, without its other options.
     pub(super) fn acquire(&self, manager: &LeaseManager) -> Acquire {
-        let acquire = manager.acquire(&self.name);
         let Permits { count, limit } = self.permits;
         if self.permits.is_reader() {
-            acquire.shared()
+            manager.acquire(&self.name).shared()
         } else if self.name.starts_with("lease:") {
-            acquire
+            manager.acquire(&self.name)
         } else {
-            acquire.limit(limit).permits(count)
+            manager.semaphore(&self.name, limit).acquire().permits(count)
         }
     }
 }
