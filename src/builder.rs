@@ -11,11 +11,10 @@ use crate::engine::Engine;
 #[cfg(doc)]
 use crate::error::Error;
 use crate::error::Result;
-use crate::indexes;
 use crate::manager::LeaseManager;
 #[cfg(feature = "memory")]
 use crate::memory::MemoryStore;
-use crate::options::ManagerOptions;
+use crate::options::{ManagerOptions, Tuning};
 use crate::runner::Backend;
 
 /// The options of a [`LeaseManager`].
@@ -89,13 +88,6 @@ impl LeaseManagerBuilder {
         self
     }
 
-    /// How long one attempt may take before the next one goes out beside it. From 10 ms to half the ttl.
-    /// Defaults to 5 s, or half the ttl where that is less.
-    pub fn attempt_deadline(mut self, deadline: Duration) -> Self {
-        self.options.attempt_deadline = Some(deadline);
-        self
-    }
-
     /// How long an [`acquire`](LeaseManager::acquire) waits unless the call sets its own time. Defaults to 30 s.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.options.wait = wait;
@@ -106,57 +98,26 @@ impl LeaseManagerBuilder {
     ///
     /// It has to be longer than the `serverSelectionTimeoutMS` of the driver's client, 30 s by default, after which
     /// `build` fails with an error that names the addresses and why each of them failed.
-    pub fn build_deadline(mut self, deadline: Duration) -> Self {
-        self.options.build_deadline = deadline;
+    pub fn build_timeout(mut self, timeout: Duration) -> Self {
+        self.options.build_timeout = timeout;
         self
     }
 
     /// How long a call waits for its release to be confirmed. Defaults to 10 s.
-    pub fn release_deadline(mut self, deadline: Duration) -> Self {
-        self.options.release_deadline = deadline;
+    pub fn release_timeout(mut self, timeout: Duration) -> Self {
+        self.options.release_timeout = timeout;
         self
     }
 
     /// How long a shutdown may take. Defaults to 10 s.
-    pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
-        self.options.shutdown_deadline = deadline;
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
+        self.options.shutdown_timeout = timeout;
         self
     }
 
-    /// How many commands may be under way at once, from 1 to 10,000. Defaults to 10.
-    ///
-    /// A quarter of them, at least one, is kept free for renewals and releases (unless there is only one). The driver's
-    /// connection pool has 10 by default, too.
-    pub fn max_in_flight(mut self, commands: usize) -> Self {
-        self.options.max_in_flight = commands;
-        self
-    }
-
-    /// How long the queue entry of a process that has died stays. From 500 ms to 10 minutes. Defaults to 10 s.
-    ///
-    /// A waiting process sends a heartbeat after a third of this time. A lease that is handed off to a process that has
-    /// died is blocked for this time, or for the ttl where that is shorter, plus the maximum clock skew.
-    pub fn waiter_ttl(mut self, waiter_ttl: Duration) -> Self {
-        self.options.waiter_ttl = waiter_ttl;
-        self
-    }
-
-    /// The longest time between two queries of a waiting call. At most a day. Defaults to 15 s.
-    ///
-    /// It bounds the cost of a change stream that has fallen silent; up to a quarter is subtracted at random. Where
-    /// several calls of this manager wait for permits of one name, it applies to the first of them, which checks for
-    /// all. Each further one checks more rarely.
-    pub fn poll_floor(mut self, floor: Duration) -> Self {
-        self.options.poll_floor = floor;
-        self
-    }
-
-    /// Whether a change stream wakes waiting calls. Defaults to true.
-    ///
-    /// Each manager has one stream, which is open while a call waits and uses one of the client's connections. Without
-    /// it, waiting calls poll: the first in the queue at least every quarter of a second, others less often.
-    pub fn change_stream(mut self, watch: bool) -> Self {
-        self.options.change_stream = watch;
+    /// The times and bounds of commands and queues, which few services have to change. See [`Tuning`].
+    pub fn tuning(mut self, tuning: Tuning) -> Self {
+        self.options.tuning = tuning;
         self
     }
 
@@ -174,11 +135,15 @@ impl LeaseManagerBuilder {
         self
     }
 
-    /// How many entries one lease's queue may have. From 1 to 1,024, which is the default. The waiting calls of one
-    /// manager share an entry; those for [permits](crate::Acquire::limit) have up to 16. The next call gets
-    /// [`Error::QueueFull`].
-    pub fn max_waiting(mut self, entries: u32) -> Self {
-        self.options.max_waiting = entries;
+    /// Whether [`build`](LeaseManagerBuilder::build) creates the collection and its two indexes where they are missing.
+    /// Defaults to false.
+    ///
+    /// For tests, and for services that may create indexes; the usual way is the binary `mongo-lease-migrate`. An
+    /// existing index is not changed. The build of an index is not bounded by
+    /// [`build_timeout`](LeaseManagerBuilder::build_timeout). Excludes
+    /// [`read_only`](LeaseManagerBuilder::read_only).
+    pub fn ensure_indexes(mut self, ensure: bool) -> Self {
+        self.options.ensure_indexes = ensure;
         self
     }
 
@@ -201,24 +166,6 @@ impl LeaseManagerBuilder {
         self
     }
 
-    /// Creates the collection and its two indexes where they are missing.
-    ///
-    /// For tests, and for services that may create indexes; the usual way is the binary `mongo-lease-migrate`. An
-    /// existing index is not changed.
-    ///
-    /// # Errors
-    /// [`Error::NotMigrated`] when there is an obstacle that a person has to decide about, such as documents with the
-    /// same name, or an index that would have to be changed; [`Error::MissingPrivilege`] or [`Error::MongoDb`] when the
-    /// database refuses.
-    ///
-    /// # Cancel safety
-    /// Dropping the future leaves it open which indexes were created. It can be called again.
-    pub async fn ensure_indexes(self) -> Result<Self> {
-        self.options.check()?;
-        indexes::ensure(&self.backend, &self.options.collection).await?;
-        Ok(self)
-    }
-
     /// Checks the options, the server and the indexes, and builds the manager.
     ///
     /// Call it within a tokio runtime that lasts as long as the manager: the manager's tasks run there.
@@ -227,15 +174,18 @@ impl LeaseManagerBuilder {
     /// - [`Error::InvalidOption`], before anything is sent, when an option is out of range or two contradict each
     ///   other.
     /// - [`Error::NotMigrated`] when the unique index on `name` or the TTL index on `expiresAt` is missing or has the
-    ///   wrong options: without the unique index one lease can be granted twice.
+    ///   wrong options: without the unique index one lease can be granted twice. With
+    ///   [`ensure_indexes`](LeaseManagerBuilder::ensure_indexes), when a person has to decide about an obstacle, such
+    ///   as documents with the same name, or an index that would have to be changed.
     /// - [`Error::Unsupported`] when the server lacks a required feature.
     /// - [`Error::MissingPrivilege`] when the user may not list the indexes: see
     ///   [`assume_indexes`](LeaseManagerBuilder::assume_indexes).
     /// - [`Error::MongoDb`] when the database refuses, or when the driver found no server.
-    /// - [`Error::Unknown`] when the [`build_deadline`](LeaseManagerBuilder::build_deadline) passes first.
+    /// - [`Error::Unknown`] when the [`build_timeout`](LeaseManagerBuilder::build_timeout) passes first.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves nothing behind.
+    /// Dropping the future leaves no manager behind. With [`ensure_indexes`](LeaseManagerBuilder::ensure_indexes) it is
+    /// open which indexes were created; another `build` creates the others.
     pub async fn build(self) -> Result<LeaseManager> {
         Engine::start(self.backend, self.options).await.map(LeaseManager::new)
     }

@@ -2,14 +2,14 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_core::Stream;
 use futures_util::stream;
 use mongo_lease_core::info::LeaseInfo;
-use mongodb::bson::Document;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
 
 use crate::acquire::Acquire;
 use crate::error::{Error, LostReason, Result};
@@ -18,11 +18,11 @@ use crate::lock::Lock;
 use crate::manager::LeaseManager;
 use crate::release::Released;
 
-/// The default of [`Election::stop_before`] is the ttl divided by this.
-const STOP_SHARE: u32 = 6;
-/// The upper bound of [`Election::stop_before`] is the ttl divided by this. A renewal is sent after a third of the ttl
+/// The default of [`Election::notice`] is the ttl divided by this.
+const NOTICE_SHARE: u32 = 6;
+/// The upper bound of [`Election::notice`] is the ttl divided by this. A renewal is sent after a third of the ttl
 /// and may take a while: a leader that stops earlier would stop while all is well.
-const STOP_SHARE_MAX: u32 = 2;
+const NOTICE_SHARE_MAX: u32 = 2;
 /// How often an observer queries, by default.
 const LOOK_EVERY_DEFAULT: Duration = Duration::from_secs(1);
 /// The shortest time between two queries of an observer.
@@ -34,7 +34,7 @@ const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
 /// leader whose process is stopped for longer than its ttl does not notice the end of its lease. So let its writes
 /// check the lease's token, or guard its transactions.
 ///
-/// A leader that cannot renew its lease is told to stop [some time](Election::stop_before) before the lease ends, so
+/// A leader that cannot renew its lease is told to stop [some time](Election::notice) before the lease ends, so
 /// that it can finish while it is still the leader. Waiting is fair as for [`Acquire`](crate::Acquire), and a former
 /// leader may be elected again. An election is cheap to clone and starts no tasks: everything happens within the
 /// futures that it returns.
@@ -63,7 +63,7 @@ pub struct Election {
     name: String,
     /// The call for the leader's lease.
     campaign: Acquire,
-    stop_before: Option<Duration>,
+    notice: Option<Duration>,
     look_every: Duration,
     /// Cancelled by [`Election::stop`], permanently.
     stopped: CancellationToken,
@@ -72,22 +72,20 @@ pub struct Election {
 }
 
 /// The leadership of one term, with the leader's lease. Dropping it releases the leadership in the background;
-/// [`resign`](Leadership::resign) also reports the outcome.
+/// [`release`](Leadership::release) also reports the outcome.
 #[must_use = "a leadership that is dropped is given back at once"]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
 pub struct Leadership {
     lease: Lease,
-    stop_before: Option<Duration>,
+    notice: Option<Duration>,
     /// The longest remaining time of the lease so far, in milliseconds. A lease that a predecessor handed off is short
     /// until its first renewal.
     whole_ms: AtomicU64,
     /// Cancelled when the leader is asked to step down, or the election is stopped.
     asked: CancellationToken,
-    /// Cancelled when the leader has to stop, for any reason.
-    stopping: CancellationToken,
-    /// Cancels every token of this leadership when it is dropped.
-    _stops_with_us: DropGuard,
+    /// Set when the leader was told to stop. A renewal that succeeds later does not take this back.
+    is_told: AtomicBool,
 }
 
 /// Why a leader has to stop.
@@ -110,7 +108,7 @@ impl Election {
             leases: leases.clone(),
             campaign: leases.acquire(&name).wait_forever(),
             name,
-            stop_before: None,
+            notice: None,
             look_every: LOOK_EVERY_DEFAULT,
             stopped: CancellationToken::new(),
             newest: Arc::default(),
@@ -130,17 +128,17 @@ impl Election {
         self
     }
 
-    /// Metadata stored in the leader's lease, such as the address at which it can be reached. At most 4 KiB of BSON.
-    /// Defaults to none.
-    pub fn metadata(mut self, metadata: Document) -> Election {
+    /// [Metadata](Acquire::metadata) stored in the leader's lease, such as the address at which it can be
+    /// reached. At most 4 KiB of BSON. Defaults to none.
+    pub fn metadata(mut self, metadata: impl Serialize) -> Election {
         self.campaign = self.campaign.metadata(metadata);
         self
     }
 
     /// How long before the end of its lease a leader is told to stop, and how long its work may go on after it was
     /// asked to step down. Defaults to a sixth of the ttl. A time above half of the ttl counts as that half.
-    pub fn stop_before(mut self, time: Duration) -> Election {
-        self.stop_before = Some(time);
+    pub fn notice(mut self, time: Duration) -> Election {
+        self.notice = Some(time);
         self
     }
 
@@ -155,7 +153,7 @@ impl Election {
     ///
     /// The [`Leadership`] tells the work to stop: when the leader is asked to [step down](Election::step_down), when
     /// the election is [stopped](Election::stop), and when the lease could not be renewed. The work is dropped if it
-    /// has not ended [some time](Election::stop_before) later, or when the lease is lost: always before another leader
+    /// has not ended [some time](Election::notice) later, or when the lease is lost: always before another leader
     /// can be elected. Dropping stops the work at its next `await`; tasks that it has started elsewhere go on. The
     /// future is `Send` when the work's is. To lead again after a loss, call `run` again.
     ///
@@ -195,7 +193,7 @@ impl Election {
         // Do not wait for the work once the lease is lost.
         if leadership.lease.is_valid() {
             // The work is done; a release that was not confirmed is retried in the background.
-            let _ = leadership.resign().await;
+            let _ = leadership.release().await;
         }
         output
     }
@@ -218,14 +216,12 @@ impl Election {
         // missed.
         let asked = self.stopped.child_token();
         self.newest.lock().clone_from(&asked);
-        let stopping = asked.child_token();
         Ok(Leadership {
             lease,
-            stop_before: self.stop_before,
+            notice: self.notice,
             whole_ms: AtomicU64::new(0),
             asked,
-            _stops_with_us: stopping.clone().drop_guard(),
-            stopping,
+            is_told: AtomicBool::new(false),
         })
     }
 
@@ -258,7 +254,8 @@ impl Election {
         self.stopped.cancel();
     }
 
-    /// Asks the leader to give up its term, if it won it here or through a clone. It may be elected again.
+    /// Asks the leader to give up its term, if it won it here or through a clone. It may be elected again. Work within
+    /// [`run`](Election::run) ends its term by returning.
     ///
     /// Before the election is won, nothing happens: a process that is about to end calls [`stop`](Election::stop).
     pub fn step_down(&self) {
@@ -323,19 +320,16 @@ impl Leadership {
         &self.lease
     }
 
-    /// Asks this leader to give up the term.
-    pub fn step_down(&self) {
-        self.asked.cancel();
-    }
-
     /// Whether the leader has to stop. Reads the clock and does not block.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
-        self.stopping.is_cancelled() || self.lease.remaining() <= self.stop_before()
+        self.is_told.load(Ordering::Relaxed)
+            || self.asked.is_cancelled()
+            || self.lease.remaining() <= self.notice()
     }
 
     /// Waits until the leader has to stop, and returns why: it is asked to, or the remaining time of its lease is not
-    /// more than [`Election::stop_before`].
+    /// more than [`Election::notice`].
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing.
@@ -346,21 +340,11 @@ impl Leadership {
             () = self.asked.cancelled() => Stop::Asked,
             () = self.near_end() => Stop::NearEnd,
         };
-        self.stopping.cancel();
+        self.is_told.store(true, Ordering::Relaxed);
         stop
     }
 
-    /// A token for the work, which is cancelled when the leader has to stop, and when the leadership is dropped.
-    ///
-    /// It is cancelled in time only while a task awaits [`run`](Leadership::run) or
-    /// [`until_stop`](Leadership::until_stop), which is always so in [`Election::run`].
-    #[must_use]
-    pub fn stop_token(&self) -> CancellationToken {
-        // A child token: its owner may cancel it, and this must not stop the leader.
-        self.stopping.child_token()
-    }
-
-    /// Runs `work`, and tells it when it has to stop. Drops it if it has not ended [some time](Election::stop_before)
+    /// Runs `work`, and tells it when it has to stop. Drops it if it has not ended [some time](Election::notice)
     /// after that, or when the lease is lost.
     ///
     /// # Errors
@@ -382,7 +366,7 @@ impl Leadership {
         }
         // The work has been told to stop. A renewal that succeeds now does not take this back.
         let clock = self.lease.clock();
-        let last_moment = clock.now().after(self.stop_before());
+        let last_moment = clock.now().after(self.notice());
         match clock.before(last_moment, self.lease.run(work)).await {
             Some(output) => output,
             None if stop == Stop::Asked => Err(self.error(LostReason::Released)),
@@ -390,28 +374,28 @@ impl Leadership {
         }
     }
 
-    /// Steps down: releases the leadership and reports the outcome, as [`Lease::release`].
+    /// Ends the term: releases the leader's lease and reports the outcome, as [`Lease::release`].
     ///
     /// # Errors
     /// [`Error::Unknown`] or [`Error::MongoDb`] when the release was not confirmed.
     ///
     /// # Cancel safety
     /// Dropping the future lets the release continue in the background.
-    pub async fn resign(self) -> Result<Released> {
+    pub async fn release(self) -> Result<Released> {
         self.lease.release().await
     }
 
     /// The remaining time of the lease at which the leader has to stop.
-    fn stop_before(&self) -> Duration {
+    fn notice(&self) -> Duration {
         let left_ms = u64::try_from(self.lease.remaining().as_millis()).unwrap_or(u64::MAX);
         let whole_ms = self.whole_ms.fetch_max(left_ms, Ordering::Relaxed).max(left_ms);
         let whole = Duration::from_millis(whole_ms);
-        self.stop_before.unwrap_or(whole / STOP_SHARE).min(whole / STOP_SHARE_MAX)
+        self.notice.unwrap_or(whole / NOTICE_SHARE).min(whole / NOTICE_SHARE_MAX)
     }
 
     async fn near_end(&self) {
         loop {
-            let spare = self.lease.remaining().saturating_sub(self.stop_before());
+            let spare = self.lease.remaining().saturating_sub(self.notice());
             if spare.is_zero() {
                 return;
             }

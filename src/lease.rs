@@ -106,8 +106,8 @@ impl Lease {
         self.holding.permits.count()
     }
 
-    /// Whether others may hold the name at the same time: the lease was acquired with
-    /// [`shared`](crate::Acquire::shared), or with a [`limit`](crate::Acquire::limit) above 1.
+    /// Whether others may hold the name at the same time, that is, whether the lease has a limit above 1: that of a
+    /// [`Semaphore`](crate::Semaphore), or the 1,000 of [`shared`](crate::Acquire::shared).
     #[must_use]
     pub fn is_shared(&self) -> bool {
         !self.holding.permits.is_exclusive()
@@ -224,7 +224,7 @@ impl Lease {
 
     async fn renew_now(&self) -> Result<()> {
         self.holding.check()?;
-        let attempt_timeout = self.holding.timing.attempt_deadline;
+        let attempt_timeout = self.holding.timing.attempt_timeout;
         let deadline =
             self.engine.clock().now().after(self.holding.remaining().min(attempt_timeout * 2));
         let policy = RetryPolicy { attempt_timeout, deadline };
@@ -338,7 +338,7 @@ impl Lease {
     /// It hands the lease off to the first live waiter, or deletes the document if the queue is empty: in one round
     /// trip in most cases, in two or three where the document is not as it is likely to be. If the lease is free by now
     /// or has another holder, the result is [`Released::NotHeld`], and nothing changes. If the database does not
-    /// confirm the release in time (the manager's [`release_deadline`](crate::LeaseManagerBuilder::release_deadline),
+    /// confirm the release in time (the manager's [`release_timeout`](crate::LeaseManagerBuilder::release_timeout),
     /// 10 s by default), it is retried in the background until the lease expires.
     ///
     /// # Errors

@@ -1,16 +1,7 @@
-#![doc = include_str!("../docs/crate.md")]
-#![cfg_attr(feature = "tower", doc = "[the layer for tower]: tower")]
-#![cfg_attr(
-    not(feature = "tower"),
-    doc = "[the layer for tower]: https://docs.rs/mongo-lease/latest/mongo_lease/tower/index.html"
-)]
+#![doc = include_str!("../registry/crate.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // `clippy.toml` lists the methods. Tests have their own clocks and tasks.
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
-
-#[cfg(feature = "tower")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
-pub mod tower;
 
 mod acquire;
 mod batch;
@@ -30,6 +21,7 @@ mod lock;
 mod manager;
 #[cfg(feature = "memory")]
 mod memory;
+mod mistake;
 mod options;
 mod release;
 mod retry;
@@ -51,24 +43,29 @@ pub use lease::{Lease, LeaseKey};
 pub use list::List;
 pub use manager::LeaseManager;
 #[cfg(feature = "memory")]
+#[doc(hidden)]
+pub use memory::simulated;
+#[cfg(feature = "memory")]
 #[cfg_attr(docsrs, doc(cfg(feature = "memory")))]
 pub use memory::{MemoryFault, MemoryHang, MemoryStore};
+pub use options::Tuning;
 pub use release::Released;
 pub use scheduled_job::{Run, ScheduledJob};
 pub use several::{AcquireAll, LeaseSet};
 pub use telemetry::Event;
 pub use token::{ParseTokenError, Token};
 
-pub use mongo_lease_core::info::{LeaseHolder, LeaseInfo, LeaseState};
+pub use chrono;
+pub use mongo_lease_core::info::{LeaseHolder, LeaseInfo, LeaseState, MetadataError};
 #[cfg(feature = "memory")]
 #[cfg_attr(docsrs, doc(cfg(feature = "memory")))]
-pub use mongo_lease_core::memory::MemoryCommand;
+pub use mongo_lease_memory::CommandKind;
 pub use mongodb;
 
 /// Compiles the code on the pages.
 #[cfg(doctest)]
 mod pages {
-    #[doc = include_str!("../README.md")]
+    #[doc = include_str!("../registry/README.md")]
     struct Readme;
     #[doc = include_str!("../docs/coming-from.md")]
     struct ComingFrom;
@@ -85,6 +82,4 @@ mod pages {
     #[cfg(feature = "memory")]
     #[doc = include_str!("../docs/testing.md")]
     struct Testing;
-    #[doc = include_str!("../docs/web-services.md")]
-    struct WebServices;
 }

@@ -12,14 +12,14 @@ use mongo_lease_core::rules::{GrantId, HoldOptions, Permits, check_label, from_m
 
 use crate::acquire::semaphore::Semaphore;
 use crate::acquire::{Acquire, Attempt};
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::engine::{Engine, ShutdownReport};
 use crate::error::{Error, LostReason, Result};
 use crate::hold::Grant;
 use crate::hold::unmatched::{Unmatched, why_unmatched};
 use crate::lease::{Lease, LeaseKey};
 use crate::list::{self, List};
-use crate::options::{check_name, check_value};
+use crate::options::check_name;
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::telemetry::Event;
@@ -75,7 +75,8 @@ impl LeaseManager {
     /// Tries once to acquire a lease, without waiting. A held lease is not an error.
     ///
     /// Takes one round trip; two if the document has an expired queue, and on a standalone server. While the database
-    /// does not answer, it retries for the time of two attempts: 10 s by default. [`Acquire::try_once`] has options.
+    /// does not answer, it retries for the time of two attempts: 10 s by default. With options, it is
+    /// [`acquire(…).wait(Duration::ZERO)`](Acquire::wait), where a held lease is an [`Error::Busy`].
     ///
     /// # Errors
     /// As [`Acquire`], except [`Error::Busy`] and [`Error::WaitTimeout`].
@@ -127,7 +128,8 @@ impl LeaseManager {
     pub async fn resume(&self, key: LeaseKey) -> Result<Lease> {
         self.engine.check_may_write()?;
         let resumed_key = key.grant_key()?;
-        let fresh_id = self.engine.id.call(&clock::random_hex::<16>()?).resumed_grant();
+        let fresh_id =
+            self.engine.id.call(&self.engine.clock().random_hex::<16>()?).resumed_grant();
         let grant_key = GrantKey::new(key.name(), key.value(), &fresh_id);
         let timing = Arc::clone(&self.engine.timing);
         let resume = Resume { key: resumed_key.clone(), fresh_id, ttl: None, timing };
@@ -223,6 +225,15 @@ impl LeaseManager {
 
     /// Releases a lease by its name and value, in any process. If they do not match, nothing changes.
     ///
+    /// For a service that gave the lease an [own value](Acquire::value), and for operators, who read the value with
+    /// [`get`](LeaseManager::get). If the lease gets another holder between that and the release, nothing changes. Of a
+    /// [lease that several hold](LeaseInfo::shared), the value of one of its [holders](LeaseInfo::holders) ends the
+    /// permits of that one. A name that [`hold_at_least`](Acquire::hold_at_least) reserves after a release is freed
+    /// too: its value begins with `released:`.
+    ///
+    /// The holder learns of it by its next renewal at the latest. Its work is certain to stop only where the resource
+    /// checks tokens.
+    ///
     /// # Errors
     /// [`Error::InvalidName`] and [`Error::InvalidOption`] before anything is sent; [`Error::Damaged`] if the document
     /// is damaged: then nothing was written; [`Error::MongoDb`] or [`Error::Unknown`] if the release was not confirmed.
@@ -234,9 +245,17 @@ impl LeaseManager {
         name: impl Into<String>,
         value: impl Into<String>,
     ) -> Result<Released> {
-        let value = value.into();
-        check_value(&value)?;
-        self.release_any(name.into(), value).await
+        let (name, value) = (name.into(), value.into());
+        check_name(&name)?;
+        // Any value that can be in a document is allowed: also that of a tombstone, and an empty one.
+        check_label(&value).map_err(|reason| Error::invalid_option("value", reason))?;
+        // But not the one that all holders of a shared lease have: its release would delete their document.
+        if LeaseInfo::is_shared_value(&value) {
+            let reason = "is that of a lease that several hold: name one of its holders";
+            return Err(Error::invalid_option("value", reason));
+        }
+        let grant = GrantMatch::Any;
+        self.release_target(ReleaseTarget { name, value, grant, form: Form::Either }).await
     }
 
     /// Releases a [detached](Lease::detach) lease, in any process.
@@ -267,12 +286,6 @@ impl LeaseManager {
         self.release_target(ReleaseTarget { name, value, grant, form: Form::Plain }).await
     }
 
-    async fn release_any(&self, name: String, value: String) -> Result<Released> {
-        check_name(&name)?;
-        let grant = GrantMatch::Any;
-        self.release_target(ReleaseTarget { name, value, grant, form: Form::Either }).await
-    }
-
     async fn release_target(&self, target: ReleaseTarget) -> Result<Released> {
         self.engine.check_may_write()?;
         let (hint, target_again) = (ReleaseHint::Alone, target.clone());
@@ -282,38 +295,6 @@ impl LeaseManager {
             releaser.check_sound(target_again, policy).await?;
         }
         Ok(released)
-    }
-
-    /// Releases a lease in place of its holder, if it still has this value. For operators.
-    ///
-    /// Read the value with [`get`](LeaseManager::get). If the lease gets another holder between that and the release,
-    /// nothing changes. Of a [lease that several hold](LeaseInfo::shared), the value of one of its
-    /// [holders](LeaseInfo::holders) ends the permits of that one. A name that
-    /// [`hold_at_least`](Acquire::hold_at_least) reserves after a release is freed too: its value begins with
-    /// `released:`.
-    ///
-    /// The holder learns of it by its next renewal at the latest. Its work is certain to stop only where the resource
-    /// checks tokens.
-    ///
-    /// # Errors
-    /// As [`release`](LeaseManager::release).
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, the lease may or may not have been released.
-    pub async fn force_release(
-        &self,
-        name: impl Into<String>,
-        expected_value: impl Into<String>,
-    ) -> Result<Released> {
-        let expected_value = expected_value.into();
-        // Any value that can be in a document is allowed: also that of a tombstone, and an empty one.
-        check_label(&expected_value).map_err(|reason| Error::invalid_option("value", reason))?;
-        // But not the one that all holders of a shared lease have: its release would delete their document.
-        if LeaseInfo::is_shared_value(&expected_value) {
-            let reason = "is that of a lease that several hold: name one of its holders";
-            return Err(Error::invalid_option("value", reason));
-        }
-        self.release_any(name.into(), expected_value).await
     }
 
     /// Reads the state of a lease; `None` if it is not held. Of one that [several hold](LeaseInfo::shared), it reads
@@ -351,7 +332,7 @@ impl LeaseManager {
     pub async fn ping(&self) -> Result<Duration> {
         self.engine.check_open()?;
         let started = self.engine.clock().now();
-        let policy = RetryPolicy::one_attempt(started, self.engine.timing.attempt_deadline);
+        let policy = RetryPolicy::one_attempt(started, self.engine.timing.attempt_timeout);
         retry::run(&self.engine.runner, Hello, policy).await?;
         Ok(self.engine.clock().now().since(started))
     }
@@ -359,7 +340,7 @@ impl LeaseManager {
     /// Shuts the manager down, with all its clones, and releases its leases. The client stays open.
     ///
     /// It accepts no more calls, tells the holders of its leases that these are released, releases them, and waits for
-    /// its tasks: within the manager's [`shutdown_deadline`](crate::LeaseManagerBuilder::shutdown_deadline) (10 s by
+    /// its tasks: within the manager's [`shutdown_timeout`](crate::LeaseManagerBuilder::shutdown_timeout) (10 s by
     /// default), also if the database does not answer.
     ///
     /// # Cancel safety

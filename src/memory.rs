@@ -1,17 +1,22 @@
 //! [`MemoryStore`]: leases in memory, for the tests of programs that use this crate.
 
+mod hooks;
+pub mod simulated;
+
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use mongo_lease_core::memory::{Collection, Leases, MemoryCommand, PromotionEvent};
+use mongo_lease_memory::{Collection, CommandKind, Leases, PromotionEvent};
 use mongodb::bson::Timestamp;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot};
 
 use crate::clock::MemoryClock;
 use crate::lock::Lock;
 use crate::token::Token;
+use simulated::SimulatedProcess;
 
 /// Leases in memory instead of a database: a double for tests.
 ///
@@ -50,19 +55,24 @@ use crate::token::Token;
 pub struct MemoryStore {
     shared: Arc<Inner>,
     faults: Arc<Lock<Faults>>,
+    clock: MemoryClock,
+    /// The process of this client, in a simulation.
+    process: Option<Arc<dyn SimulatedProcess>>,
 }
 
 struct Inner {
     clock: MemoryClock,
     leases: Lock<Leases>,
-    /// The number of the next event.
-    events: watch::Sender<u64>,
+    /// Notified of new events. It wakes the streams in the order in which they wait, as a `watch` does not.
+    events: Notify,
+    /// How far the store's date is ahead of the clock.
+    date_ahead_ms: AtomicI64,
 }
 
 /// The troubles that a test makes: commands that fail, and a store that does not answer.
 #[derive(Default)]
 struct Faults {
-    planned: Vec<(MemoryCommand, MemoryFault)>,
+    planned: Vec<(CommandKind, MemoryFault)>,
     hangs: usize,
     /// The commands that wait for the end of the last hang, in their order.
     waiting: Vec<oneshot::Sender<()>>,
@@ -91,11 +101,14 @@ impl MemoryStore {
     /// A store without leases, whose clock shows the machine's date.
     #[must_use]
     pub fn new() -> MemoryStore {
-        let clock = MemoryClock::new();
+        MemoryStore::on(MemoryClock::new())
+    }
+
+    fn on(clock: MemoryClock) -> MemoryStore {
         let leases = Lock::new(Leases::new(clock.date_ms()));
-        let events = watch::Sender::new(0);
-        let shared = Arc::new(Inner { clock, leases, events });
-        MemoryStore { shared, faults: Arc::default() }
+        let (events, date_ahead_ms) = (Notify::new(), AtomicI64::new(0));
+        let shared = Arc::new(Inner { clock: clock.clone(), leases, events, date_ahead_ms });
+        MemoryStore { shared, faults: Arc::default(), clock, process: None }
     }
 
     /// Another client of the same leases, with the same clock: its hangs and its faults are its own. So one of two
@@ -119,13 +132,13 @@ impl MemoryStore {
     /// ```
     #[must_use]
     pub fn client(&self) -> MemoryStore {
-        MemoryStore { shared: Arc::clone(&self.shared), faults: Arc::default() }
+        MemoryStore { faults: Arc::default(), ..self.clone() }
     }
 
     /// The date by the store's clock, as `expires_at` and `acquired_at` have it.
     #[must_use]
     pub fn now(&self) -> DateTime<Utc> {
-        DateTime::from_timestamp_millis(self.shared.clock.date_ms()).unwrap_or_default()
+        DateTime::from_timestamp_millis(self.shared.date_ms()).unwrap_or_default()
     }
 
     /// Puts the clock of the store and of its managers forward, and wakes what waits for a time that has come.
@@ -151,25 +164,14 @@ impl MemoryStore {
     /// Lets this happen to the next command of this kind, of any manager on this client. Further calls add up. A
     /// command may carry many calls, and the fault is for all of them. A manager sends commands of its own accord too,
     /// and sends a command again after a fault that allows it.
-    pub fn fail_next(&self, command: MemoryCommand, fault: MemoryFault) {
+    pub fn fail_next(&self, command: CommandKind, fault: MemoryFault) {
         self.faults.lock().planned.push((command, fault));
-    }
-
-    /// Carries the next command of this kind out, and loses its reply: as
-    /// [`fail_next`](MemoryStore::fail_next) with [`MemoryFault::LostReply`].
-    pub fn lose_reply(&self, command: MemoryCommand) {
-        self.fail_next(command, MemoryFault::LostReply);
     }
 
     /// How many planned faults no command has met yet. A command that hangs has met its fault.
     #[must_use]
     pub fn faults_left(&self) -> usize {
         self.faults.lock().planned.len()
-    }
-
-    /// Forgets the planned faults that have not happened yet.
-    pub fn clear_faults(&self) {
-        self.faults.lock().planned.clear();
     }
 
     /// Ends the time of a lease on the store alone. Returns false if no lease of this name is held, or kept by
@@ -189,9 +191,10 @@ impl MemoryStore {
     }
 
     /// How many leases are held, kept by [`hold_at_least`](crate::Acquire::hold_at_least), or waited for.
+    #[doc(hidden)]
     #[must_use]
     pub fn leases_in_use(&self) -> usize {
-        self.shared.leases.lock().in_use(self.shared.clock.date_ms())
+        self.shared.leases.lock().in_use(self.shared.date_ms())
     }
 
     fn in_each_collection(&self, name: &str, change: impl Fn(&mut Collection<'_>) -> bool) -> bool {
@@ -201,7 +204,7 @@ impl MemoryStore {
     }
 
     pub(crate) fn clock(&self) -> &MemoryClock {
-        &self.shared.clock
+        &self.clock
     }
 
     /// Waits while the store hangs.
@@ -220,7 +223,7 @@ impl MemoryStore {
     }
 
     /// The fault that is planned for a command of this kind. It happens once.
-    pub(crate) fn take_fault(&self, command: Option<MemoryCommand>) -> Option<MemoryFault> {
+    pub(crate) fn take_fault(&self, command: Option<CommandKind>) -> Option<MemoryFault> {
         let (command, mut faults) = (command?, self.faults.lock());
         let place = faults.planned.iter().position(|&(planned, _)| planned == command)?;
         Some(faults.planned.remove(place).1)
@@ -233,10 +236,13 @@ impl MemoryStore {
         command: impl FnOnce(&mut Collection<'_>) -> R,
     ) -> R {
         let mut leases = self.shared.leases.lock();
-        let answer = command(&mut leases.collection(name, self.shared.clock.date_ms()));
-        let next = leases.next_event();
+        let before = leases.next_event();
+        let answer = command(&mut leases.collection(name, self.shared.date_ms()));
+        let has_news = leases.next_event() != before;
         drop(leases);
-        self.shared.events.send_if_modified(|number| std::mem::replace(number, next) != next);
+        if has_news {
+            self.shared.events.notify_waiters();
+        }
         answer
     }
 
@@ -247,15 +253,21 @@ impl MemoryStore {
 
     /// Waits for the event with this number. Returns the number of the event after it, too.
     pub(crate) async fn event(&self, number: u64) -> (u64, PromotionEvent) {
-        let mut events = self.shared.events.subscribe();
         loop {
-            events.mark_unchanged();
+            // Waits from here on: no event comes in between.
+            let news = self.shared.events.notified();
             if let Some((number, event)) = self.shared.leases.lock().event(number) {
                 return (number + 1, event.clone());
             }
-            // The sender lives as long as this store.
-            let _ = events.changed().await;
+            news.await;
         }
+    }
+}
+
+impl Inner {
+    /// The store's date, in milliseconds since 1970.
+    fn date_ms(&self) -> i64 {
+        self.clock.date_ms().saturating_add(self.date_ahead_ms.load(Ordering::Relaxed))
     }
 }
 

@@ -31,19 +31,15 @@ pub(crate) struct ManagerOptions {
     pub(crate) owner: String,
     pub(crate) ttl: Duration,
     pub(crate) max_clock_skew: Duration,
-    pub(crate) attempt_deadline: Option<Duration>,
     pub(crate) wait: Duration,
-    pub(crate) build_deadline: Duration,
-    pub(crate) release_deadline: Duration,
-    pub(crate) shutdown_deadline: Duration,
-    pub(crate) max_in_flight: usize,
+    pub(crate) build_timeout: Duration,
+    pub(crate) release_timeout: Duration,
+    pub(crate) shutdown_timeout: Duration,
+    pub(crate) ensure_indexes: bool,
     pub(crate) assume_indexes: bool,
     pub(crate) read_only: bool,
-    pub(crate) waiter_ttl: Duration,
-    pub(crate) poll_floor: Duration,
-    pub(crate) change_stream: bool,
     pub(crate) tombstones: bool,
-    pub(crate) max_waiting: u32,
+    pub(crate) tuning: Tuning,
 }
 
 impl Default for ManagerOptions {
@@ -53,21 +49,138 @@ impl Default for ManagerOptions {
             owner: "mongo-lease".to_owned(),
             ttl: timing::TTL_DEFAULT,
             max_clock_skew: timing::MAX_CLOCK_SKEW_DEFAULT,
-            attempt_deadline: None,
             wait: timing::WAIT_DEFAULT,
-            build_deadline: timing::BUILD_DEADLINE_DEFAULT,
-            release_deadline: timing::RELEASE_DEADLINE_DEFAULT,
-            shutdown_deadline: timing::SHUTDOWN_DEADLINE_DEFAULT,
-            max_in_flight: MAX_IN_FLIGHT_DEFAULT,
+            build_timeout: timing::BUILD_TIMEOUT_DEFAULT,
+            release_timeout: timing::RELEASE_TIMEOUT_DEFAULT,
+            shutdown_timeout: timing::SHUTDOWN_TIMEOUT_DEFAULT,
+            ensure_indexes: false,
             assume_indexes: false,
             read_only: false,
-            waiter_ttl: timing::WAITER_TTL_DEFAULT,
-            poll_floor: timing::POLL_FLOOR_DEFAULT,
-            change_stream: true,
             tombstones: false,
+            tuning: Tuning::default(),
+        }
+    }
+}
+
+/// The times and bounds of a manager's commands and queues, which few services have to change.
+///
+/// # Examples
+/// ```no_run
+/// # async fn example(database: mongo_lease::mongodb::Database) -> mongo_lease::Result<()> {
+/// use std::time::Duration;
+/// use mongo_lease::{LeaseManager, Tuning};
+///
+/// let tuning = Tuning::default().max_in_flight(20).waiter_ttl(Duration::from_secs(5));
+/// let leases = LeaseManager::builder(&database).tuning(tuning).build().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "it has an effect once it is given to `LeaseManagerBuilder::tuning`"]
+pub struct Tuning {
+    pub(crate) attempt_timeout: Option<Duration>,
+    pub(crate) max_in_flight: usize,
+    pub(crate) waiter_ttl: Duration,
+    pub(crate) recheck_every: Duration,
+    pub(crate) change_stream: bool,
+    pub(crate) max_waiting: u32,
+}
+
+impl Default for Tuning {
+    fn default() -> Tuning {
+        Tuning {
+            attempt_timeout: None,
+            max_in_flight: MAX_IN_FLIGHT_DEFAULT,
+            waiter_ttl: timing::WAITER_TTL_DEFAULT,
+            recheck_every: timing::RECHECK_EVERY_DEFAULT,
+            change_stream: true,
             max_waiting: timing::QUEUE_MAX,
         }
     }
+}
+
+impl Tuning {
+    /// How long one attempt may take before the next one goes out beside it. From 10 ms to half the ttl.
+    /// Defaults to 5 s, or half the ttl where that is less.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Tuning {
+        self.attempt_timeout = Some(timeout);
+        self
+    }
+
+    /// How many commands may be under way at once, from 1 to 10,000. Defaults to 10.
+    ///
+    /// A quarter of them, at least one, is kept free for renewals and releases (unless there is only one). The driver's
+    /// connection pool has 10 by default, too.
+    pub fn max_in_flight(mut self, commands: usize) -> Tuning {
+        self.max_in_flight = commands;
+        self
+    }
+
+    /// How long the queue entry of a process that has died stays. From 500 ms to 10 minutes. Defaults to 10 s.
+    ///
+    /// A waiting process sends a heartbeat after a third of this time. A lease that is handed off to a process that has
+    /// died is blocked for this time, or for the ttl where that is shorter, plus the maximum clock skew.
+    pub fn waiter_ttl(mut self, waiter_ttl: Duration) -> Tuning {
+        self.waiter_ttl = waiter_ttl;
+        self
+    }
+
+    /// The longest time between two queries of a waiting call. At most a day. Defaults to 15 s.
+    ///
+    /// It bounds the cost of a change stream that has fallen silent; up to a quarter is subtracted at random. Where
+    /// several calls of this manager wait for permits of one name, it applies to the first of them, which checks for
+    /// all. Each further one checks more rarely.
+    pub fn recheck_every(mut self, period: Duration) -> Tuning {
+        self.recheck_every = period;
+        self
+    }
+
+    /// Whether a change stream wakes waiting calls. Defaults to true.
+    ///
+    /// Each manager has one stream, which is open while a call waits and uses one of the client's connections. Without
+    /// it, waiting calls poll: the first in the queue at least every quarter of a second, others less often.
+    pub fn change_stream(mut self, enabled: bool) -> Tuning {
+        self.change_stream = enabled;
+        self
+    }
+
+    /// How many entries one lease's queue may have. From 1 to 1,024, which is the default. The waiting calls of one
+    /// manager share an entry; those for [permits](crate::Acquire::permits) have up to 16. The next call gets
+    /// [`Error::QueueFull`].
+    pub fn max_waiting(mut self, entries: u32) -> Tuning {
+        self.max_waiting = entries;
+        self
+    }
+
+    fn check(&self) -> Result<()> {
+        if !(1..=MAX_IN_FLIGHT_MAX).contains(&self.max_in_flight) {
+            let reason = format!("must be between 1 and {MAX_IN_FLIGHT_MAX}");
+            return Err(Error::invalid_option("max_in_flight", reason));
+        }
+        let lives = timing::WAITER_TTL_MIN..=timing::WAITER_TTL_MAX;
+        if !lives.contains(&self.waiter_ttl) {
+            let (shortest, longest) = (human(*lives.start()), human(*lives.end()));
+            let reason = format!("must be between {shortest} and {longest}");
+            return Err(Error::invalid_option("waiter_ttl", reason));
+        }
+        check_not_zero("recheck_every", self.recheck_every)?;
+        if self.recheck_every > timing::RECHECK_EVERY_MAX {
+            let reason = format!("must be at most {}", human(timing::RECHECK_EVERY_MAX));
+            return Err(Error::invalid_option("recheck_every", reason));
+        }
+        if !(1..=timing::QUEUE_MAX).contains(&self.max_waiting) {
+            let reason = format!("must be between 1 and {}", timing::QUEUE_MAX);
+            return Err(Error::invalid_option("max_waiting", reason));
+        }
+        Ok(())
+    }
+}
+
+fn check_not_zero(option: &'static str, time: Duration) -> Result<()> {
+    if time.is_zero() {
+        return Err(Error::invalid_option(option, "must be greater than zero"));
+    }
+    Ok(())
 }
 
 impl ManagerOptions {
@@ -80,35 +193,15 @@ impl ManagerOptions {
             return Err(Error::invalid_option("collection", reason));
         }
         check_owner(&self.owner)?;
-        if !(1..=MAX_IN_FLIGHT_MAX).contains(&self.max_in_flight) {
-            let reason = format!("must be between 1 and {MAX_IN_FLIGHT_MAX}");
-            return Err(Error::invalid_option("max_in_flight", reason));
+        check_not_zero("build_timeout", self.build_timeout)?;
+        check_not_zero("release_timeout", self.release_timeout)?;
+        check_not_zero("shutdown_timeout", self.shutdown_timeout)?;
+        if self.ensure_indexes && self.read_only {
+            return Err(Error::invalid_option("ensure_indexes", "excludes `read_only`"));
         }
-        for (option, deadline) in [
-            ("build_deadline", self.build_deadline),
-            ("release_deadline", self.release_deadline),
-            ("shutdown_deadline", self.shutdown_deadline),
-            ("poll_floor", self.poll_floor),
-        ] {
-            if deadline.is_zero() {
-                return Err(Error::invalid_option(option, "must be greater than zero"));
-            }
-        }
-        let lives = timing::WAITER_TTL_MIN..=timing::WAITER_TTL_MAX;
-        if !lives.contains(&self.waiter_ttl) {
-            let (shortest, longest) = (human(*lives.start()), human(*lives.end()));
-            let reason = format!("must be between {shortest} and {longest}");
-            return Err(Error::invalid_option("waiter_ttl", reason));
-        }
-        if self.poll_floor > timing::POLL_FLOOR_MAX {
-            let reason = format!("must be at most {}", human(timing::POLL_FLOOR_MAX));
-            return Err(Error::invalid_option("poll_floor", reason));
-        }
-        if !(1..=timing::QUEUE_MAX).contains(&self.max_waiting) {
-            let reason = format!("must be between 1 and {}", timing::QUEUE_MAX);
-            return Err(Error::invalid_option("max_waiting", reason));
-        }
-        Timing::new(self.ttl, self.max_clock_skew, self.attempt_deadline).map_err(timing_error)
+        self.tuning.check()?;
+        let attempt_timeout = self.tuning.attempt_timeout;
+        Timing::new(self.ttl, self.max_clock_skew, attempt_timeout).map_err(timing_error)
     }
 }
 
@@ -124,14 +217,14 @@ pub(crate) fn timing_error(defect: TimingDefect) -> Error {
             let (skew, longest) = (human(skew), human(timing::MAX_CLOCK_SKEW_MAX));
             ("max_clock_skew", format!("a maximum clock skew of {skew} is above {longest}"))
         }
-        TimingDefect::AttemptDeadline { attempt_deadline, longest } => {
-            let (asked, shortest) = (human(attempt_deadline), human(timing::ATTEMPT_DEADLINE_MIN));
+        TimingDefect::AttemptTimeout { attempt_timeout, longest } => {
+            let (asked, shortest) = (human(attempt_timeout), human(timing::ATTEMPT_TIMEOUT_MIN));
             let reason = format!(
-                "an attempt deadline of {asked} is not between {shortest} and {}, half the ttl: a \
+                "an attempt timeout of {asked} is not between {shortest} and {}, half the ttl: a \
                  renewal must have time for a second attempt",
                 human(longest)
             );
-            ("attempt_deadline", reason)
+            ("attempt_timeout", reason)
         }
     };
     Error::invalid_option(option, reason)
@@ -162,7 +255,9 @@ pub(crate) fn check_permits(
     if is_shared {
         return match (limit, permits) {
             (None, None) => Ok(Permits::SHARED),
-            (Some(_), _) => Err(Error::invalid_option("shared", "excludes `limit`")),
+            (Some(_), _) => {
+                Err(Error::invalid_option("shared", "excludes the limit of a semaphore"))
+            }
             (None, Some(_)) => Err(Error::invalid_option("shared", "excludes `permits`")),
         };
     }
@@ -204,14 +299,19 @@ pub(crate) fn check_hold(longest: Option<Duration>, shortest: Option<Duration>) 
     Ok(())
 }
 
-/// Refuses metadata that the server would refuse, or that would make each lease document large.
-pub(crate) fn check_metadata(metadata: &Document) -> Result<()> {
+/// Refuses metadata that are no document, that the server would refuse, or that would make each lease document large.
+pub(crate) fn check_metadata(metadata: &Result<Document, String>) -> Result<&Document> {
+    let no_document = |reason| format!("must be a document, as of a struct or a map: {reason}");
+    let metadata = metadata
+        .as_ref()
+        .map_err(|reason| Error::invalid_option("metadata", no_document(reason)))?;
     if !keys_are_fit(metadata, METADATA_DEPTH_MAX) {
         let nesting = format!("the nesting is deeper than {METADATA_DEPTH_MAX} levels");
         let reason = format!("a key contains a NUL character, or {nesting}");
         return Err(Error::invalid_option("metadata", reason));
     }
-    check_metadata_size(metadata, METADATA_BYTES_MAX)
+    check_metadata_size(metadata, METADATA_BYTES_MAX)?;
+    Ok(metadata)
 }
 
 fn check_metadata_size(metadata: &Document, bytes_max: usize) -> Result<()> {

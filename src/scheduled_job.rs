@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_lease_core::info::{LeaseInfo, human};
-use mongodb::bson::Document;
+use serde::Serialize;
 
 use crate::acquire::{Acquire, Attempt};
 use crate::error::{Error, Result};
@@ -108,8 +108,9 @@ impl ScheduledJob {
         self
     }
 
-    /// Metadata of the lease, shown by [`get`](LeaseManager::get) and lists. At most 4 KiB of BSON. Defaults to none.
-    pub fn metadata(mut self, metadata: Document) -> ScheduledJob {
+    /// [Metadata](Acquire::metadata) of the lease, shown by [`get`](LeaseManager::get) and lists. At most 4 KiB
+    /// of BSON. Defaults to none.
+    pub fn metadata(mut self, metadata: impl Serialize) -> ScheduledJob {
         self.acquire = self.acquire.metadata(metadata);
         self
     }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 /// use mongo_lease::Token;
 ///
 /// let older: Token = "7300000000000000001".parse()?;
-/// let newer = Token::from_parts(1_699_671_745, 2);
+/// let newer = Token::from_u64(7_300_000_000_000_000_002);
 /// assert!(older < newer);
 /// assert_eq!(newer.to_string().parse::<Token>()?, newer);
 /// # Ok::<(), mongo_lease::ParseTokenError>(())
@@ -28,14 +28,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 pub struct Token(u64);
 
 impl Token {
-    /// The token with these parts: Unix seconds, and the write's number within that second.
-    #[must_use]
-    pub const fn from_parts(seconds: u32, ordinal: u32) -> Token {
-        // `as` widens: `From` is not const.
-        #[allow(clippy::cast_lossless)]
-        Token((seconds as u64) << 32 | ordinal as u64)
-    }
-
     /// The token as one number, in the same order.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
@@ -46,22 +38,6 @@ impl Token {
     #[must_use]
     pub const fn from_u64(number: u64) -> Token {
         Token(number)
-    }
-
-    /// Seconds since the Unix epoch, by the server's clock when it granted.
-    #[must_use]
-    pub const fn seconds(self) -> u32 {
-        #[allow(clippy::cast_possible_truncation)]
-        let seconds = (self.0 >> 32) as u32;
-        seconds
-    }
-
-    /// The number of the granting write within its second.
-    #[must_use]
-    pub const fn ordinal(self) -> u32 {
-        #[allow(clippy::cast_possible_truncation)]
-        let ordinal = self.0 as u32;
-        ordinal
     }
 }
 
@@ -83,15 +59,17 @@ impl FromStr for Token {
     }
 }
 
+/// The server's clock when it granted, in Unix seconds, and the number of the granting write within that second.
 impl From<Timestamp> for Token {
     fn from(timestamp: Timestamp) -> Token {
-        Token::from_parts(timestamp.time, timestamp.increment)
+        Token(u64::from(timestamp.time) << 32 | u64::from(timestamp.increment))
     }
 }
 
 impl From<Token> for Timestamp {
     fn from(token: Token) -> Timestamp {
-        Timestamp { time: token.seconds(), increment: token.ordinal() }
+        let half = |bits: u64| u32::try_from(bits & u64::from(u32::MAX)).unwrap_or_default();
+        Timestamp { time: half(token.0 >> 32), increment: half(token.0) }
     }
 }
 
@@ -126,10 +104,11 @@ mod tests {
 
     #[test]
     fn tokens_keep_their_order_as_numbers_and_as_text() {
-        let token = Token::from_parts(7, 9);
-        assert_eq!((token.seconds(), token.ordinal()), (7, 9));
-        assert!(token < Token::from_parts(7, 10));
-        assert!(Token::from_parts(7, u32::MAX) < Token::from_parts(8, 0));
+        let of = |time, increment| Token::from(Timestamp { time, increment });
+        let token = of(7, 9);
+        assert_eq!(Timestamp::from(token), Timestamp { time: 7, increment: 9 });
+        assert!(token < of(7, 10));
+        assert!(of(7, u32::MAX) < of(8, 0));
         assert_eq!(token.to_string(), token.as_u64().to_string());
         assert_eq!(token.to_string().parse(), Ok(token));
         for bad in ["", "+1", "-1", "1.0", " 1", "18446744073709551616"] {

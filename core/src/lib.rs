@@ -8,8 +8,6 @@ compile_error!("one of the features `bson-2` and `bson-3` must be on");
 pub mod commands;
 pub mod format;
 pub mod info;
-#[cfg(feature = "memory")]
-pub mod memory;
 pub mod rules;
 pub mod schema;
 pub mod spec;

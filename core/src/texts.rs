@@ -1,6 +1,7 @@
 //! The specification's types as the database has them: texts.
 
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use crate::bson::Document;
 use crate::format;
@@ -30,7 +31,8 @@ impl Details {
 
 impl PartialEq for Details {
     fn eq(&self, other: &Details) -> bool {
-        self.as_texts() == other.as_texts()
+        let is_same = || self.metadata == other.metadata;
+        self.owner == other.owner && (is_same() || self.as_texts() == other.as_texts())
     }
 }
 
@@ -46,13 +48,14 @@ impl Types for Texts {
     type Value = String;
     type CallId = ids::CallId;
     type GrantId = ids::GrantId;
-    type Details = Details;
+    /// Shared: each document that a store in memory copies has them for every holder and waiter.
+    type Details = Arc<Details>;
 
     fn is_of_call(grant: &ids::GrantId, call: &ids::CallId) -> bool {
         call.has(grant)
     }
 
-    /// In memory, no other program has an index on the values: so one does for all documents.
+    /// Only on a server may another program have an index on the values: here one does for all documents.
     fn nobody() -> String {
         format!("{PREFIX}in memory")
     }

@@ -71,7 +71,7 @@ impl AcquireCall {
     ) -> Result<Result<Lease, Box<Refused>>> {
         let mut has_checked_indexes = false;
         let mut is_unanswered = !self.cleanup.has_started();
-        let attempt_timeout = self.request.timing.attempt_deadline;
+        let attempt_timeout = self.request.timing.attempt_timeout;
         if predecessor.is_none() && !self.cleanup.has_started() {
             // Leases that the caller dropped before this call are released before its first attempt. The wait for that
             // is bounded by one attempt's deadline; after it the attempt goes out whatever became of the release.

@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease_core::commands::{AcquireRequest, QueueOptions};
-use mongo_lease_core::info::LeaseInfo;
+use mongo_lease_core::info::{LeaseInfo, to_document};
 use mongo_lease_core::rules::{HoldOptions, Instant, Permits, Timing, millis_up};
 use mongodb::bson::Document;
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::acquire::call::AcquireCall;
 use crate::acquire::queued::QueuedCall;
-use crate::clock;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -53,10 +53,10 @@ use crate::telemetry::Operation;
 /// them is granted the lease, the manager joins the queue again at its end: a process with a thousand waiting calls and
 /// a process with one alternate. A call that gives up leaves the entry to the next one. One that is woken and not
 /// polled for a second or two, while another waits behind it, starts over at the end. Of the calls for
-/// [permits](Acquire::limit), up to 16 of one manager have entries of their own.
+/// [permits](Acquire::permits), up to 16 of one manager have entries of their own.
 ///
 /// The entry of a process that has died stays in the queue for the manager's
-/// [`waiter_ttl`](crate::LeaseManagerBuilder::waiter_ttl), 10 s by default. A lease that is handed off to a waiter is
+/// [`waiter_ttl`](crate::Tuning::waiter_ttl), 10 s by default. A lease that is handed off to a waiter is
 /// at first valid for no longer than that, counted from the waiter's newest heartbeat; 100 ms later it is renewed and
 /// valid for the whole ttl.
 ///
@@ -88,7 +88,8 @@ pub struct Acquire {
     hold_options: HoldOptions,
     hold_at_least: Option<Duration>,
     owner: Option<String>,
-    metadata: Document,
+    /// The document, or why the caller's value is none.
+    metadata: Result<Document, String>,
     value: Option<String>,
     limit: Option<u32>,
     permits: Option<u32>,
@@ -136,7 +137,7 @@ impl Acquire {
             hold_options: HoldOptions { renews: true, max_hold: None },
             hold_at_least: None,
             owner: None,
-            metadata: Document::new(),
+            metadata: Ok(Document::new()),
             value: None,
             limit: None,
             permits: None,
@@ -155,8 +156,10 @@ impl Acquire {
         self
     }
 
-    /// How long to wait for the lease. Defaults to the manager's. Zero means one attempt, which gives [`Error::Busy`]
-    /// when the lease is held.
+    /// How long to wait for the lease. Defaults to the manager's.
+    ///
+    /// Zero means one attempt: [`LeaseManager::try_acquire`](crate::LeaseManager::try_acquire) with options, where a
+    /// lease that is held is an [`Error::Busy`].
     pub fn wait(mut self, wait: Duration) -> Acquire {
         self.wait = Wait::For(wait);
         self
@@ -185,8 +188,8 @@ impl Acquire {
     /// How long the name stays taken at least, counted from the grant, also after an earlier release: for jobs that run
     /// in less time than the clocks of their machines differ by. At most 366 days. Defaults to nothing.
     ///
-    /// A process that crashes leaves the name taken for the ttl only. Refused with a [`limit`](Acquire::limit) above 1,
-    /// and if it is [`shared`](Acquire::shared).
+    /// A process that crashes leaves the name taken for the ttl only. Refused for a lease that
+    /// [others may hold too](Lease::is_shared).
     pub fn hold_at_least(mut self, shortest: Duration) -> Acquire {
         self.hold_at_least = Some(shortest);
         self
@@ -198,10 +201,30 @@ impl Acquire {
         self
     }
 
-    /// Metadata stored in the lease document, for those who inspect it. At most 4 KiB of BSON; 256 bytes with a
-    /// [`limit`](Acquire::limit) above 1, or if it is [`shared`](Acquire::shared). Defaults to none.
-    pub fn metadata(mut self, metadata: Document) -> Acquire {
-        self.metadata = metadata;
+    /// Metadata stored in the lease document, for those who inspect it: a struct, a map or a `Document`. At most 4 KiB
+    /// of BSON; 256 bytes for a lease that [others may hold too](Lease::is_shared). Defaults to none.
+    ///
+    /// A value that is no document fails with [`Error::InvalidOption`] before anything is sent.
+    /// [`LeaseInfo::metadata`] reads them again.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example(leases: mongo_lease::LeaseManager) -> Result<(), Box<dyn std::error::Error>> {
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// struct Job {
+    ///     started_by: String,
+    /// }
+    ///
+    /// let job = Job { started_by: "ann".to_owned() };
+    /// let _lease = leases.acquire("job:report").metadata(&job).await?;
+    /// if let Some(held) = leases.get("job:report").await? {
+    ///     println!("started by {}", held.metadata::<Job>()?.started_by);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn metadata(mut self, metadata: impl Serialize) -> Acquire {
+        self.metadata = to_document(&metadata);
         self
     }
 
@@ -219,14 +242,8 @@ impl Acquire {
         self
     }
 
-    /// Makes one attempt. See [`LeaseManager::try_acquire`](crate::LeaseManager::try_acquire), whose options these are.
-    ///
-    /// # Errors
-    /// As for waiting, except [`Error::Busy`] and [`Error::WaitTimeout`].
-    ///
-    /// # Cancel safety
-    /// Dropping the future is safe: every grant of the call is released.
-    pub async fn try_once(self) -> Result<Attempt> {
+    /// Makes one attempt, whatever the wait.
+    pub(crate) async fn try_once(self) -> Result<Attempt> {
         let span = self.engine.span(Operation::Acquire, &self.name, None);
         let ended = |attempt: &Attempt| match attempt {
             Attempt::Granted(lease) => ("granted", Some(lease.granted_token())),
@@ -240,8 +257,7 @@ impl Acquire {
         let once = pin!(async {
             let checked = self.check().await?;
             let call = self.start(checked, None)?;
-            let deadline =
-                call.engine.clock().now().after(call.request.timing.attempt_deadline * 2);
+            let deadline = call.engine.clock().now().after(call.request.timing.attempt_timeout * 2);
             match call.until_answered(deadline, None).await? {
                 Ok(lease) => Ok(Attempt::Granted(lease)),
                 Err(refused) => Ok(Attempt::Busy(Box::new(refused.info))),
@@ -302,15 +318,15 @@ impl Acquire {
             return Err(Error::WaitTimeout { name, waited, waited_for_turn: false, held, source });
         };
         let options = &self.engine.options;
-        let waiter_ttl = millis_up(options.waiter_ttl);
-        let joins = QueueOptions { waiter_ttl, max_waiting: options.max_waiting };
+        let waiter_ttl = millis_up(options.tuning.waiter_ttl);
+        let joins = QueueOptions { waiter_ttl, max_waiting: options.tuning.max_waiting };
         self.start(checked?, Some(joins))
     }
 
     /// Checks all options before anything is sent, and returns the timings and the permits.
     async fn check(&self) -> Result<(Arc<Timing>, Permits)> {
         check_name(&self.name)?;
-        check_metadata(&self.metadata)?;
+        let metadata = check_metadata(&self.metadata)?;
         check_hold(self.hold_options.max_hold, self.hold_at_least)?;
         if let Some(label) = &self.owner {
             check_owner(label)?;
@@ -320,7 +336,7 @@ impl Acquire {
         }
         let permits = check_permits(self.limit, self.permits, self.is_shared)?;
         if !permits.is_exclusive() {
-            check_share(&self.metadata, self.hold_at_least)?;
+            check_share(metadata, self.hold_at_least)?;
             self.engine.check_shares()?;
         }
         let timing = match self.ttl {
@@ -339,19 +355,19 @@ impl Acquire {
         joins: Option<QueueOptions>,
     ) -> Result<AcquireCall> {
         let owner = match &self.owner {
-            Some(label) => clock::describe_process(label).into(),
+            Some(label) => self.engine.clock().describe_process(label).into(),
             None => Arc::clone(&self.engine.owner),
         };
         // The call's id has random bits too: the change stream reports promotions by it, even for a value that the
         // caller chose.
-        let call_id = self.engine.id.call(&clock::random_hex::<16>()?);
+        let call_id = self.engine.id.call(&self.engine.clock().random_hex::<16>()?);
         let value = self.value.unwrap_or_else(|| call_id.to_string());
         let request = Arc::new(AcquireRequest {
             name: self.name,
             value,
             call_id,
             owner,
-            metadata: self.metadata,
+            metadata: self.metadata.unwrap_or_default(),
             permits,
             timing,
             has_oplog: self.engine.topology.has_oplog,

@@ -10,7 +10,6 @@ use mongo_lease_core::info::LeaseInfo;
 use mongo_lease_core::rules::{Instant, POLL, WaitAction, WaitEvent, WaitRefusal, Waiter};
 
 use crate::acquire::call::AcquireCall;
-use crate::clock;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::telemetry::Event;
@@ -82,7 +81,7 @@ impl Drop for QueuedCall {
 impl QueuedCall {
     pub(crate) fn new(call: AcquireCall, deadline: Instant) -> QueuedCall {
         let ticket = call.engine.local_queues.join(&call.request.name, call.permits());
-        let waiter = Waiter::new(deadline, call.engine.options.waiter_ttl);
+        let waiter = Waiter::new(deadline, call.engine.options.tuning.waiter_ttl);
         let (slot, inherited, held) = (None, None, None);
         QueuedCall { call, deadline, waiter, slot, inherited, held, is_led: false, ticket }
     }
@@ -115,11 +114,11 @@ impl QueuedCall {
     /// Makes a new call of one that has lost its turn: the old one's entries and grants are given up.
     fn begin_anew(&mut self) -> Result<()> {
         (self.slot, self.inherited, self.held, self.is_led) = (None, None, None, false);
-        self.waiter = Waiter::new(self.deadline, self.call.engine.options.waiter_ttl);
+        self.waiter = Waiter::new(self.deadline, self.call.engine.options.tuning.waiter_ttl);
         let old = &self.call;
         let mut request = AcquireRequest::clone(&old.request);
         let has_own_value = request.value != request.call_id.as_str();
-        request.call_id = old.engine.id.call(&clock::random_hex::<16>()?);
+        request.call_id = old.engine.id.call(&old.engine.clock().random_hex::<16>()?);
         if !has_own_value {
             request.value = request.call_id.to_string();
         }
@@ -159,7 +158,9 @@ impl QueuedCall {
                 WaitAction::Acquire => match Box::pin(self.acquire()).await? {
                     AcquireOutcome::Granted(lease) => return Ok(lease),
                     AcquireOutcome::Refused(refused) => {
-                        let delays = delays.get_or_insert_with(|| Box::new(clock::jittered(POLL)));
+                        let delays = delays.get_or_insert_with(|| {
+                            Box::new(self.call.engine.clock().jittered(POLL))
+                        });
                         let poll = delays.next().unwrap_or(POLL.longest);
                         self.refused(*refused, poll)?
                     }
@@ -235,14 +236,15 @@ impl QueuedCall {
             remaining,
             is_notified,
             poll,
-            poll_floor: clock::about(engine.options.poll_floor),
+            recheck_every: engine.clock().about(engine.options.tuning.recheck_every),
         }))
     }
 
     /// From now on this call rechecks the lease for all of its process.
     fn leads(&mut self) -> WaitEvent {
         self.is_led = false;
-        WaitEvent::Leads(clock::about(self.call.engine.options.poll_floor))
+        let engine = &self.call.engine;
+        WaitEvent::Leads(engine.clock().about(engine.options.tuning.recheck_every))
     }
 
     /// Waits for a signal, or until this call leads.
@@ -277,6 +279,8 @@ impl QueuedCall {
             }
         };
         tokio::select! {
+            // A promotion of its own is worth more than an attempt.
+            biased;
             signal = own => signal,
             () = inherited => Signal::Recheck,
         }

@@ -4,35 +4,8 @@ use super::{Acquire, Attempt};
 use crate::error::Result;
 
 impl Acquire {
-    /// How many permits of this name may be in use while this lease is held, from 1 to 1,000. Defaults to 1: an
-    /// exclusive lease.
-    ///
-    /// The call is granted its permits when, with them, the permits in use are at most the smallest limit of all who
-    /// then hold the name, and no live waiter is before it. So a smaller limit is in force from the first grant under
-    /// it, and a larger one when the last holder with the smaller one has ended. Plan with at most 250 holders of one
-    /// name: each of them writes to one document, and a longer [`ttl`](Acquire::ttl) means fewer writes.
-    ///
-    /// With a limit above 1, the token says who came later only between leases that exclude each other;
-    /// [`metadata`](Acquire::metadata) has at most 256 bytes; [`Lease::guard`](crate::Lease::guard) and
-    /// [`Lease::detach`](crate::Lease::detach) fail with [`Error::Unsupported`](crate::Error::Unsupported), and so
-    /// does the call itself on a standalone server; and [`hold_at_least`](Acquire::hold_at_least) is refused.
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
-    /// // Two of the five permits that this tenant has, over all machines.
-    /// let lease = leases.acquire("tenant:7").limit(5).permits(2).await?;
-    /// assert_eq!(lease.permits(), 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn limit(mut self, limit: u32) -> Acquire {
-        self.limit = Some(limit);
-        self
-    }
-
-    /// How many permits the lease takes, from 1 to its [`limit`](Acquire::limit). Defaults to 1. Waiting is strictly in
-    /// order: a call for many permits lets later calls wait until it has its own.
+    /// How many permits the lease takes, from 1 to the limit of its [`Semaphore`]. Defaults to 1. Waiting is strictly
+    /// in order: a call for many permits lets later calls wait until it has its own.
     pub fn permits(mut self, permits: u32) -> Acquire {
         self.permits = Some(permits);
         self
@@ -41,8 +14,8 @@ impl Acquire {
     /// Shares the lease with all others that share it: the reader of a reader-writer lock. An ordinary acquire of the
     /// same name is the writer.
     ///
-    /// It is one permit under the limit 1,000, so it excludes [`limit`](Acquire::limit) and
-    /// [`permits`](Acquire::permits), and what is said there holds here. A reader that comes after a waiting writer
+    /// It is one permit under the limit 1,000, so what [`Semaphore`] says of a limit above 1 holds here. It excludes
+    /// [`permits`](Acquire::permits) and the limit of a semaphore. A reader that comes after a waiting writer
     /// waits behind it. Readers in the queue between two writers are admitted together.
     ///
     /// # Examples
@@ -65,6 +38,16 @@ impl Acquire {
 /// It holds nothing. A permit is a [`Lease`](crate::Lease) like any other. The name is the same as that of exclusive
 /// leases: [`acquire`](crate::LeaseManager::acquire) of it waits until no permit is in use.
 ///
+/// A call is granted its permits when, with them, the permits in use are at most the smallest limit of all who then
+/// hold the name, and no live waiter is before it. So a smaller limit is in force from the first grant under it, and a
+/// larger one when the last holder with the smaller one has ended. Plan with at most 250 holders of one name: each of
+/// them writes to one document, and a longer [`ttl`](Acquire::ttl) means fewer writes.
+///
+/// A limit of 1 is an exclusive lease. With a limit above 1, the token says who came later only between leases that
+/// exclude each other; [`metadata`](Acquire::metadata) has at most 256 bytes; [`Lease::guard`](crate::Lease::guard) and
+/// [`Lease::detach`](crate::Lease::detach) fail with [`Error::Unsupported`](crate::Error::Unsupported), and so does the
+/// call itself on a standalone server; and [`hold_at_least`](Acquire::hold_at_least) is refused.
+///
 /// # Examples
 /// ```no_run
 /// # async fn example(leases: mongo_lease::LeaseManager) -> mongo_lease::Result<()> {
@@ -75,6 +58,9 @@ impl Acquire {
 /// let permit = calls.acquire().wait(Duration::from_secs(10)).await?;
 /// // … the call …
 /// permit.release().await?;
+/// // Two of the five permits, as one lease.
+/// let lease = calls.acquire().permits(2).await?;
+/// assert_eq!(lease.permits(), 2);
 /// # Ok(())
 /// # }
 /// ```
@@ -86,7 +72,7 @@ pub struct Semaphore {
 
 impl Semaphore {
     pub(crate) fn new(acquire: Acquire, limit: u32) -> Semaphore {
-        Semaphore { acquire: acquire.limit(limit), limit }
+        Semaphore { acquire: Acquire { limit: Some(limit), ..acquire }, limit }
     }
 
     /// The name.
@@ -101,7 +87,14 @@ impl Semaphore {
         self.limit
     }
 
-    /// Acquires one permit, and waits for it: set options, then `.await`. See [`Acquire`] and [`Acquire::permits`].
+    /// Acquires one permit, and waits for it: set options, then `.await`. See [`Acquire`] and [`Acquire::permits`]. The
+    /// limit is the semaphore's: it cannot be set in the call.
+    ///
+    /// ```compile_fail
+    /// # fn example(calls: mongo_lease::Semaphore) {
+    /// let call = calls.acquire().limit(9);
+    /// # }
+    /// ```
     pub fn acquire(&self) -> Acquire {
         self.acquire.clone()
     }

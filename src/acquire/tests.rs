@@ -9,7 +9,7 @@ use mongo_lease_core::commands::AcquireRequest;
 use super::Acquire;
 use crate::engine::Engine;
 use crate::memory::MemoryStore;
-use crate::options::ManagerOptions;
+use crate::options::{ManagerOptions, Tuning};
 use crate::release::call_state::CallState;
 use crate::runner::Backend;
 
@@ -22,14 +22,18 @@ async fn acquire() -> Acquire {
 
 /// A ttl of its own must leave time for a second attempt. The ttl of the manager shares its timing.
 #[tokio::test]
-async fn an_attempt_deadline_is_shortened_for_a_short_ttl_alone() {
+async fn an_attempt_timeout_is_shortened_for_a_short_ttl_alone() {
     let backend = Backend::Memory(MemoryStore::new());
     let (ttl, asked) = (Duration::from_secs(30), Duration::from_secs(10));
-    let options = ManagerOptions { ttl, attempt_deadline: Some(asked), ..Default::default() };
+    let options = ManagerOptions {
+        ttl,
+        tuning: Tuning::default().attempt_timeout(asked),
+        ..Default::default()
+    };
     let engine = Engine::start(backend, options).await.unwrap();
     let of = |ttl| engine.timing_for(ttl).unwrap();
-    assert_eq!(of(ttl / 10).attempt_deadline, ttl / 20);
-    assert_eq!(of(ttl * 2).attempt_deadline, asked);
+    assert_eq!(of(ttl / 10).attempt_timeout, ttl / 20);
+    assert_eq!(of(ttl * 2).attempt_timeout, asked);
     assert!(Arc::ptr_eq(&of(ttl), &engine.timing) && !Arc::ptr_eq(&of(ttl * 2), &engine.timing));
 }
 

@@ -7,6 +7,7 @@ use mongo_lease_core::rules::{FastForm, Instant, Lane};
 
 use super::op::BatchOp;
 use crate::failure::Failure;
+use crate::mistake::{Mistake, is_made};
 use crate::runner::{AttemptLimits, AttemptResult, Slot};
 
 /// Batches fast-path acquires for leases of one collection.
@@ -51,7 +52,11 @@ impl BatchOp for AcquireBatch {
         };
         match found {
             Ok(found) => {
-                Ok(who_was_granted(acquires, &granted, found).into_iter().map(Ok).collect())
+                let mut told = who_was_granted(acquires, &granted, found);
+                if is_made(Mistake::AnswersShifted) {
+                    told.rotate_left(1);
+                }
+                Ok(told.into_iter().map(Ok).collect())
             }
             Err(failure) => Ok(all_fail(acquires, &failure.or_maybe(true))),
         }
@@ -59,8 +64,10 @@ impl BatchOp for AcquireBatch {
 
     fn note_sent(acquires: &mut [FastAcquire], _failure: &Failure, sent: Instant) {
         for acquire in acquires {
-            acquire.resends += 1;
-            acquire.first_sent.get_or_insert(sent);
+            acquire.resends += u32::from(!is_made(Mistake::PieceKeepsIds));
+            if !is_made(Mistake::PieceCountsAnew) {
+                acquire.first_sent.get_or_insert(sent);
+            }
         }
     }
 

@@ -12,7 +12,6 @@ use mongo_lease_core::spec::EndScope;
 use mongodb::bson::{Document, Timestamp};
 
 use super::op::BatchOp;
-use crate::clock;
 use crate::error::Error;
 use crate::failure::{Cause, Failure, decode_failure};
 use crate::runner::{AttemptLimits, AttemptResult, PriorEffect, Slot};
@@ -174,7 +173,7 @@ impl ReleaseBatch {
                 slot.run(&Delete { targets }, limits).await
             }
             ReleaseStep::Free => {
-                let command = Tombstone { targets, values: clock::tombstone_values()? };
+                let command = Tombstone { targets, values: slot.clock().tombstone_values()? };
                 let made = slot.run(&command, limits.clone()).await?;
                 let Some((places, source)) = made.refused else {
                     return Ok(made.ended);
@@ -187,7 +186,7 @@ impl ReleaseBatch {
                 Ok(made.ended.and(deleted.map_err(|failure| failure.or_maybe(any))?))
             }
             ReleaseStep::End(scope) => {
-                let values = clock::tombstone_values()?;
+                let values = slot.clock().tombstone_values()?;
                 slot.run(&End { targets, scope, values }, limits).await
             }
         }

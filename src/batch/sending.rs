@@ -8,7 +8,6 @@ use mongo_lease_core::rules::{Instant, MAJORITY, is_server_slow, pieces};
 
 use super::op::{BatchCall, BatchOp, Caller, longest};
 use super::{Inner, single};
-use crate::clock;
 use crate::failure::{Failure, NOT_SENT};
 use crate::runner::{AttemptLimits, AttemptResult, Slot};
 
@@ -108,7 +107,7 @@ impl<O: BatchOp> Inner<O> {
         failure: Failure,
         is_blocked: bool,
     ) {
-        let delay = clock::jittered(MAJORITY).next().unwrap_or(MAJORITY.longest);
+        let delay = self.runner.clock().jittered(MAJORITY).next().unwrap_or(MAJORITY.longest);
         let again_at = self.runner.clock().now().after(delay);
         let deadline = callers.iter().map(|caller| caller.time.deadline).max();
         let has_time = deadline.is_some_and(|deadline| again_at < deadline);

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::commands::Command;
 use mongo_lease_core::rules::BOUND_MIN;
 
 use crate::failure::Failure;
 use crate::hints::NameHint;
-use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pace, Pending, Runner};
+use crate::runner::{
+    AttemptLimits, AttemptResult, AttemptTime, BackendCommand, Pace, Pending, Runner,
+};
 
 /// Sends commands that are each about one document. Cheap to clone.
 ///
@@ -27,7 +28,7 @@ impl SingleSender {
     }
 
     /// Starts one attempt. `on_answer` gets its outcome in any case.
-    pub(crate) fn start<C: Command>(
+    pub(crate) fn start<C: BackendCommand>(
         &self,
         name: &str,
         command: C,

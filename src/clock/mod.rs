@@ -69,6 +69,63 @@ impl Clock {
         self.sleep_until(self.now().after(duration)).await;
     }
 
+    /// An endless iterator of the jittered, growing delays that `delays` describes.
+    pub(crate) fn jittered(
+        &self,
+        delays: Delays,
+    ) -> impl Iterator<Item = Duration> + Send + Unpin + use<> {
+        let mut seed = [0; 8];
+        // Jitter only spreads load: without randomness, the same delays as in other processes will do.
+        let _ = self.fill(&mut seed);
+        ExponentialBuilder::new()
+            .with_jitter()
+            .with_jitter_seed(u64::from_le_bytes(seed))
+            .with_min_delay(delays.first)
+            .with_max_delay(delays.longest)
+            .without_max_times()
+            .build()
+    }
+
+    /// The duration less a random part, up to a quarter: calls that began together spread out.
+    pub(crate) fn about(&self, duration: Duration) -> Duration {
+        let mut byte = [0];
+        let _ = self.fill(&mut byte);
+        duration - duration / 1024 * u32::from(byte[0])
+    }
+
+    /// `BYTES` bytes of the operating system's randomness, as hexadecimal digits.
+    ///
+    /// Never from a generator in this process, which a copy of the process would have too: only a simulated store has
+    /// one.
+    pub(crate) fn random_hex<const BYTES: usize>(&self) -> Result<String, NoRandomness> {
+        let mut bytes = [0; BYTES];
+        self.fill(&mut bytes)?;
+        let digit = |four_bits: u8| char::from(b"0123456789abcdef"[usize::from(four_bits)]);
+        Ok(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
+    }
+
+    /// Fresh values for the documents that one command leaves without a holder.
+    pub(crate) fn tombstone_values(&self) -> Result<TombstoneValues, NoRandomness> {
+        self.random_hex::<16>().map(TombstoneValues::new)
+    }
+
+    /// Describes this process as `label@host:pid`, for people who inspect a lease.
+    pub(crate) fn describe_process(&self, label: &str) -> String {
+        #[cfg(feature = "memory")]
+        if self.memory.as_ref().is_some_and(MemoryClock::is_simulated) {
+            return format!("{label}@simulation:0");
+        }
+        format!("{label}@{}:{}", host(), std::process::id())
+    }
+
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
+        #[cfg(feature = "memory")]
+        if self.memory.as_ref().is_some_and(|memory| memory.fill(bytes)) {
+            return Ok(());
+        }
+        SysRng.try_fill_bytes(bytes).map_err(|_| NoRandomness)
+    }
+
     /// The output of `future`, or `None` when `moment` comes first. The future is polled first, so one that is ready
     /// counts even at the last moment.
     pub(crate) fn before<F: Future>(
@@ -130,49 +187,9 @@ fn nanos_since_start() -> u64 {
     u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// An endless iterator of the jittered, growing delays that `delays` describes.
-pub(crate) fn jittered(delays: Delays) -> impl Iterator<Item = Duration> + Send + Unpin {
-    let mut seed = [0; 8];
-    // Jitter only spreads load: without randomness, the same delays as in other processes will do.
-    let _ = SysRng.try_fill_bytes(&mut seed);
-    ExponentialBuilder::new()
-        .with_jitter()
-        .with_jitter_seed(u64::from_ne_bytes(seed))
-        .with_min_delay(delays.first)
-        .with_max_delay(delays.longest)
-        .without_max_times()
-        .build()
-}
-
-/// The duration less a random part, up to a quarter: calls that began together spread out.
-pub(crate) fn about(duration: Duration) -> Duration {
-    let mut byte = [0];
-    let _ = SysRng.try_fill_bytes(&mut byte);
-    duration - duration / 1024 * u32::from(byte[0])
-}
-
-/// `BYTES` bytes of the operating system's randomness, as hexadecimal digits.
-///
-/// Never from a generator in this process: a copy of the process would draw the same values.
-pub(crate) fn random_hex<const BYTES: usize>() -> Result<String, NoRandomness> {
-    let mut bytes = [0; BYTES];
-    SysRng.try_fill_bytes(&mut bytes).map_err(|_| NoRandomness)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Fresh values for the documents that one command leaves without a holder.
-pub(crate) fn tombstone_values() -> Result<TombstoneValues, NoRandomness> {
-    random_hex::<16>().map(TombstoneValues::new)
-}
-
 /// The error when the operating system gives no randomness.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoRandomness;
-
-/// Describes this process as `label@host:pid`, for people who inspect a lease.
-pub(crate) fn describe_process(label: &str) -> String {
-    format!("{label}@{}:{}", host(), std::process::id())
-}
 
 #[cfg(unix)]
 fn host() -> String {

@@ -3,6 +3,7 @@
 mod shutdown;
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::batch::Batcher;
 use crate::batch::acquires::AcquireBatch;
 use crate::batch::single::SingleSender;
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::failure::{Cause, Failure};
 use crate::hints::Hints;
@@ -77,30 +78,38 @@ pub(crate) struct Engine {
     _stop: DropGuard,
 }
 
+/// How long `build` waits for a server before the log says so.
+const SILENCE: Duration = Duration::from_secs(1);
+
 impl Engine {
     /// Checks the options, the server and the indexes, and starts the tasks.
     pub(crate) async fn start(backend: Backend, options: ManagerOptions) -> Result<Arc<Engine>> {
         let timing = Arc::new(options.check()?);
         telemetry::register();
-        let id = ManagerId::new(clock::random_hex::<12>()?);
-        let runner = Runner::new(backend, &options.collection, options.max_in_flight)?;
-        let deadline = runner.clock().now().after(options.build_deadline);
-        let policy = RetryPolicy { attempt_timeout: timing.attempt_deadline, deadline };
-        let topology = retry::run_unless(&runner, Hello, policy, Failure::is_out_of_reach)
-            .await
-            .map_err(|failure| no_server(failure, options.build_deadline))?
-            .reply;
-        let may_insert = probe(&runner, &options, policy).await?;
+        let runner =
+            Runner::new(backend.clone(), &options.collection, options.tuning.max_in_flight)?;
+        let id = ManagerId::new(runner.clock().random_hex::<12>()?);
+        let policy = || RetryPolicy {
+            attempt_timeout: timing.attempt_timeout,
+            deadline: runner.clock().now().after(options.build_timeout),
+        };
+        let mut within = policy();
+        let topology = first_answer(&runner, within, options.build_timeout).await?;
+        if options.ensure_indexes {
+            indexes::ensure(&backend, &options.collection).await?;
+            within = policy();
+        }
+        let may_insert = probe(&runner, &options, within).await?;
         let (stop, closing) = (CancellationToken::new(), CancellationToken::new());
-        let owner = clock::describe_process(&options.owner).into();
+        let owner = runner.clock().describe_process(&options.owner).into();
         let events = Events::new();
-        let waiters = Waiters::new(options.waiter_ttl);
+        let waiters = Waiters::new(options.tuning.waiter_ttl);
         let ended = closing.child_token();
         let local_queues = LocalQueues::start(&runner, ended.clone(), stop.clone());
         let hints = Hints::new(may_insert, runner.clock());
         let blocked = hints.blocked.clone();
         heartbeat::start(&runner, waiters.clone(), &blocked, stop.clone());
-        if options.change_stream && topology.has_oplog {
+        if options.tuning.change_stream && topology.has_oplog {
             let watcher = Watcher {
                 runner: runner.clone(),
                 manager_id: id.clone(),
@@ -148,7 +157,7 @@ impl Engine {
 
     /// The limits of a command for which no call waits longer than two attempts.
     pub(crate) fn policy(&self) -> RetryPolicy {
-        let attempt_timeout = self.timing.attempt_deadline;
+        let attempt_timeout = self.timing.attempt_timeout;
         RetryPolicy { attempt_timeout, deadline: self.clock().now().after(attempt_timeout * 2) }
     }
 
@@ -195,10 +204,10 @@ impl Engine {
         self.indexes_are_there.store(false, Ordering::Release);
     }
 
-    /// The timings for this ttl; the manager's own are shared. An attempt deadline that is too long for it is
+    /// The timings for this ttl; the manager's own are shared. An attempt timeout that is too long for it is
     /// shortened.
     pub(crate) fn timing_for(&self, ttl: Duration) -> Result<Arc<Timing>> {
-        let asked = self.options.attempt_deadline.map(|asked| asked.min(ttl / 2));
+        let asked = self.options.tuning.attempt_timeout.map(|asked| asked.min(ttl / 2));
         let timing = Timing::new(ttl, self.timing.max_clock_skew, asked).map_err(timing_error)?;
         Ok(if timing == *self.timing { Arc::clone(&self.timing) } else { Arc::new(timing) })
     }
@@ -206,8 +215,8 @@ impl Engine {
     /// How long a release may take.
     pub(crate) fn release_policy(&self) -> RetryPolicy {
         RetryPolicy {
-            attempt_timeout: self.timing.attempt_deadline,
-            deadline: self.clock().now().after(self.options.release_deadline),
+            attempt_timeout: self.timing.attempt_timeout,
+            deadline: self.clock().now().after(self.options.release_timeout),
         }
     }
 
@@ -223,9 +232,27 @@ impl Engine {
     }
 }
 
+/// Waits for a server. If that takes long, the log says so.
+async fn first_answer(
+    runner: &Runner,
+    policy: RetryPolicy,
+    build_timeout: Duration,
+) -> Result<Topology> {
+    let mut hello = pin!(retry::run_unless(runner, Hello, policy, Failure::is_out_of_reach));
+    let soon = runner.clock().now().after(SILENCE);
+    let answer = match runner.clock().before(soon, hello.as_mut()).await {
+        Some(answer) => answer,
+        None => {
+            telemetry::no_server_yet(runner.database_name(), build_timeout);
+            hello.await
+        }
+    };
+    answer.map(|answer| answer.reply).map_err(|failure| no_server(failure, build_timeout))
+}
+
 /// The error when no `hello` is answered. The command ends with the first attempt for which the driver finds no server:
 /// the client's options say how long that takes, and the error says why.
-fn no_server(mut failure: Failure, build_deadline: Duration) -> Error {
+fn no_server(mut failure: Failure, build_timeout: Duration) -> Error {
     // A `hello` writes nothing, even if an attempt of it is still under way.
     failure.outcome.maybe_applied = false;
     if failure.is_out_of_reach() {
@@ -235,7 +262,7 @@ fn no_server(mut failure: Failure, build_deadline: Duration) -> Error {
         return failure.into();
     }
     // A deadline that passed says nothing except how long it was.
-    let waited = format!("within {build_deadline:?} (`build_deadline`)");
+    let waited = format!("within {build_timeout:?} (`build_timeout`)");
     Error::Unknown { reason: format!("the database did not answer {waited}"), source: None }
 }
 

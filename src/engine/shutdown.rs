@@ -8,6 +8,7 @@ use mongo_lease_core::rules::Instant;
 
 use super::Engine;
 use crate::hold::{AgendaKey, Holding};
+use crate::mistake::{Mistake, is_made};
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::RetryPolicy;
 
@@ -30,18 +31,19 @@ pub struct ShutdownReport {
 impl Engine {
     /// Ends everything within the time limit. See [`LeaseManager::shutdown`](crate::LeaseManager::shutdown).
     pub(crate) async fn shut_down(&self) -> ShutdownReport {
-        let deadline = self.clock().now().after(self.options.shutdown_deadline);
+        let deadline = self.clock().now().after(self.options.shutdown_timeout);
         self.closing.cancel();
         self.runner.close_acquires();
         // Also for calls whose futures are no longer polled.
         self.waiters.abandon_all();
         // A lease whose handle is releasing it right now is no longer among those held: the handle ends it.
-        let held = self.renewer.holdings().into_iter();
+        let forgotten = usize::from(is_made(Mistake::LeaseForgotten));
+        let held = self.renewer.holdings().into_iter().skip(forgotten);
         let held = held
             .filter(|(number, holding)| self.renewer.remove(*number) && holding.end_with_call());
         let told = |(_, holding): &(AgendaKey, Arc<Holding>)| holding.tell_released();
         self.leaving.lock().extend(held.inspect(told));
-        let half = self.clock().now().after(self.options.shutdown_deadline / 2);
+        let half = self.clock().now().after(self.options.shutdown_timeout / 2);
         let released = self.release_all(half, deadline).await;
         // Calls from before the shutdown get their answers now, and their grants are released: the background task
         // hears of it in time.
@@ -50,8 +52,7 @@ impl Engine {
         self.runner.idle(deadline).await;
         self.background.stop();
         self.stop.cancel();
-        self.runner.services_ended(deadline).await;
-        self.runner.idle(deadline).await;
+        self.runner.ended(deadline).await;
         self.runner.close();
         let left_to_expire =
             self.leaving.lock().values().map(|holding| holding.key.name().to_owned()).collect();
@@ -69,7 +70,7 @@ impl Engine {
             self.leaving.lock().remove(number);
         }
         let mut released = later.len();
-        let policy = RetryPolicy { attempt_timeout: self.timing.attempt_deadline, deadline };
+        let policy = RetryPolicy { attempt_timeout: self.timing.attempt_timeout, deadline };
         let endings = now.iter().map(|(_, holding)| {
             let hint = match holding.permits.is_exclusive() {
                 true => ReleaseHint::Alone,

@@ -6,6 +6,7 @@ mod retry;
 mod tests;
 
 use std::time::Duration;
+use std::{error, fmt};
 
 use mongo_lease_core::format;
 use mongo_lease_core::info::{LeaseInfo, LeaseState, as_millis, human, text::printable};
@@ -14,8 +15,6 @@ use serde::Serialize;
 
 use crate::clock::NoRandomness;
 use crate::failure::{Cause, Failure};
-#[cfg(feature = "tower")]
-pub(crate) use retry::bounded_wait;
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -23,7 +22,9 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error of a lease operation.
 ///
 /// A lease with another holder is an error only if the call was told to wait for the lease or to require it.
-#[derive(Clone, Debug, thiserror::Error)]
+///
+/// `Debug` shows the message and its sources, and not the fields: it is what `fn main() -> Result<()>` prints.
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Another holder has the lease, and the call was not to wait.
@@ -194,7 +195,7 @@ pub enum LostReason {
 
 impl Error {
     /// The kind of the error, as one word that does not change: the `error.type` of a span.
-    #[cfg(feature = "tracing")]
+    #[cfg(any(test, feature = "tracing"))]
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Error::Busy(_) => "busy",
@@ -239,8 +240,29 @@ impl Error {
         Error::Damaged { name: name.to_owned(), field: format::EXPIRES_AT, found }
     }
 
-    pub(crate) fn invalid_option(option: &'static str, reason: impl ToString) -> Error {
+    /// For the packages that are built on this one.
+    #[doc(hidden)]
+    pub fn invalid_option(option: &'static str, reason: impl ToString) -> Error {
         Error::InvalidOption { option, reason: reason.to_string() }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = self.to_string();
+        let mut next = error::Error::source(self);
+        while let Some(source) = next {
+            let text = match source.downcast_ref() {
+                Some(source) => driver::condense(source),
+                None => source.to_string(),
+            };
+            // Most messages have that of their source within them.
+            if !shown.contains(&text) {
+                shown = format!("{shown}: {text}");
+            }
+            next = source.source();
+        }
+        formatter.write_str(&shown)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::info::{LeaseInfo, LeaseState};
+use mongo_lease_core::info::LeaseState;
 use mongo_lease_core::rules::{Advice, outcome};
 use mongodb::error::{Error as DriverError, ErrorKind, TRANSIENT_TRANSACTION_ERROR, WriteFailure};
 
@@ -71,17 +71,9 @@ impl Error {
         let Error::Busy(info) = self else {
             return None;
         };
-        bounded_wait(info, |held| held.remaining)
+        let is_held = info.state == LeaseState::Held;
+        is_held.then_some(info.remaining).flatten().map(|time| time.min(RETRY_AFTER_MAX))
     }
-}
-
-/// The time after which to try again, by `time`, while a live holder has the lease. Else the end is unknown.
-pub(crate) fn bounded_wait(
-    info: &LeaseInfo,
-    time: impl FnOnce(&LeaseInfo) -> Option<Duration>,
-) -> Option<Duration> {
-    let is_held = info.state == LeaseState::Held;
-    is_held.then(|| time(info)).flatten().map(|time| time.min(RETRY_AFTER_MAX))
 }
 
 /// Whether a driver's error may be gone at the next try.

@@ -1,5 +1,6 @@
 //! One held lease: the state that its handle, the renewer and the timer share.
 
+pub(crate) mod loss;
 mod renewals;
 pub(crate) mod renewer;
 pub(crate) mod unmatched;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use mongo_lease_core::commands::{Form, GrantKey, GrantMatch, ReleaseTarget, RenewalTarget};
 use mongo_lease_core::rules::{
-    HoldAction, HoldEvent, HoldOptions, Holder, Instant, Loss, Permits, Timing,
+    HoldAction, HoldEvent, HoldOptions, Holder, Instant, Permits, Timing,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -70,6 +71,10 @@ impl Holding {
     pub(crate) fn renewal_target(&self) -> RenewalTarget {
         let lasts = self.timing.ttl + self.timing.max_clock_skew;
         RenewalTarget { key: Arc::clone(&self.key), lasts }
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub(crate) fn new(grant: Grant, events: Events, clock: Clock) -> Holding {
@@ -183,7 +188,7 @@ impl Holding {
     /// Why the lease was lost; of a valid lease, why it is lost if its validity ends now.
     pub(crate) fn reason_for_end(&self) -> LostReason {
         let holder = self.holder.lock();
-        let by_clock = || reason(holder.reason_for_end(), None, self.clock.now());
+        let by_clock = || loss::reason(holder.reason_for_end(), None, self.clock.now());
         self.reason.get().cloned().unwrap_or_else(by_clock)
     }
 
@@ -194,7 +199,7 @@ impl Holding {
         let now = self.clock.now();
         let next = holder.on(&self.timing, now, event);
         if let HoldAction::Lost(loss) = next {
-            let reason = reason(loss, found, now);
+            let reason = loss::reason(loss, found, now);
             // Under the lock: any task that sees the loss also sees the reason.
             let is_first = self.reason.set(reason.clone()).is_ok();
             drop(holder);
@@ -247,14 +252,5 @@ impl Holding {
 
     fn name(&self) -> String {
         self.key.name().to_owned()
-    }
-}
-
-fn reason(loss: Loss, found: Option<LostReason>, now: Instant) -> LostReason {
-    match loss {
-        Loss::NotOurs => found.unwrap_or(LostReason::Removed),
-        Loss::EndedAsAsked => LostReason::EndedAsAsked,
-        Loss::NotRenewed => LostReason::NotRenewed,
-        Loss::OutOfReach(since) => LostReason::OutOfReach { since: now.since(since) },
     }
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 use mongo_lease_core::commands::{GrantKey, LeaseSnapshot, SharedSnapshot};
 use mongo_lease_core::rules::{Delays, HoldAction, HoldEvent, Instant, apart, pieces};
 
-use super::unmatched::{loss_of, share_of};
-use crate::clock;
+use super::loss::{loss_of, share_of};
 use crate::hold::{AgendaKey, Holding};
 use crate::retry::RetryPolicy;
 
@@ -195,7 +194,7 @@ pub(super) fn failed(
 ) -> (AgendaKey, HoldAction) {
     let first = holding.timing.renew_after / 20;
     let delays = Delays { first, longest: first * 2 };
-    let retry_after = clock::jittered(delays).next().unwrap_or(first);
+    let retry_after = holding.clock().jittered(delays).next().unwrap_or(first);
     let next = holding.on(HoldEvent::RenewalFailed { sent, retry_after }, None);
     if matches!(next, HoldAction::WakeAt(_)) {
         holding.tell_renewal_failed(reason);

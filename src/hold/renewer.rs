@@ -7,7 +7,7 @@
 //! 2. Locks are taken in the order agenda, then holding: no task waits for the agenda's lock while it has a holding's.
 //! 3. The renewer keeps neither a manager nor a lease alive.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use crate::error::Error;
 use crate::hints::NameHint;
 use crate::hold::{AgendaKey, Grant, Holding};
 use crate::lock::Lock;
+use crate::mistake::{Mistake, is_made};
 use crate::retry;
 use crate::runner::{AttemptResult, Runner};
 use crate::telemetry::{self, Events};
@@ -45,7 +46,7 @@ struct Inner {
 #[derive(Default)]
 struct Agenda {
     next_number: u64,
-    holdings: HashMap<AgendaKey, Scheduled>,
+    holdings: BTreeMap<AgendaKey, Scheduled>,
     times: BTreeSet<(Instant, AgendaKey)>,
     /// When the task looks at the agenda again by itself. `None` before its first look.
     wakes_at: Option<Instant>,
@@ -299,6 +300,11 @@ impl Inner {
     }
 
     fn all_failed(&self, batch: &Batch, reason: &str) {
+        if is_made(Mistake::RenewalForgotten) {
+            let mut agenda = self.agenda.lock();
+            batch.members.iter().for_each(|(number, _)| drop(agenda.remove(*number)));
+            return;
+        }
         let outcome = |member| failed(member, batch.planned_at, reason);
         self.note(batch.members.iter().map(outcome).collect());
     }

@@ -7,7 +7,6 @@ use mongo_lease_core::rules::{Advice, RETRY};
 
 use super::problem::{IndexProblem, problems, text};
 use super::{explain, list, no_collection, not_migrated};
-use crate::clock;
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 use crate::retry::{self, RetryPolicy};
@@ -30,7 +29,7 @@ const DUPLICATE_KEY: i32 = 11_000;
 /// after a person has read the plan.
 pub(crate) async fn ensure(backend: &Backend, collection: &str) -> Result<()> {
     let runner = Runner::new(backend.clone(), collection, IN_FLIGHT_MAX)?;
-    let mut delays = clock::jittered(RETRY);
+    let mut delays = runner.clock().jittered(RETRY);
     let mut last = None;
     for _ in 0..ROUNDS_MAX {
         let found = inspect(&runner).await?;

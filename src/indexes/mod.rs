@@ -35,28 +35,15 @@ use crate::runner::Runner;
 pub(crate) use ensure::ensure;
 
 pub use mongo_lease_core::schema::{IndexSpec, SPECS};
+#[doc(hidden)]
 pub use problem::{IndexProblem, IndexProblemKind};
 
-/// Lists the problems of a collection's indexes. Sends nothing to a database.
+/// Lists the problems of a collection's indexes. Sends nothing to a database. For the migrations package.
 ///
 /// `listed` has the entries of the reply to `listIndexes`. With the option `includeBuildUUIDs`, an index that is still
 /// being built is reported as a problem too; without it, the server lists such an index as if it were ready. For a
 /// collection that does not exist, `listed` is empty.
-///
-/// ```
-/// use mongo_lease::indexes::{IndexProblemKind, problems};
-/// use mongo_lease::mongodb::bson::doc;
-///
-/// let found = [
-///     doc! { "name": "name_1", "key": { "name": 1 }, "unique": true },
-///     doc! { "name": "sweep", "key": { "expiresAt": 1 }, "expireAfterSeconds": 60 },
-/// ];
-/// let problems = problems(&found);
-/// assert_eq!((problems.len(), problems[0].index.as_str()), (1, "sweep"));
-/// assert!(matches!(problems[0].kind, IndexProblemKind::Expiry { .. }));
-/// let text = "the index `sweep` on `expiresAt` has an expireAfterSeconds of 60";
-/// assert_eq!(problems[0].to_string(), text);
-/// ```
+#[doc(hidden)]
 #[must_use]
 pub fn problems(listed: &[Document]) -> Vec<IndexProblem> {
     problem::problems(&listed.iter().map(read_index).collect::<Vec<_>>())

@@ -13,6 +13,7 @@ use super::{Ending, ReleaseHint, Releaser};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::failure::Failure;
+use crate::mistake::{Mistake, is_made};
 use crate::release::pending::PendingRelease;
 use crate::retry::RetryPolicy;
 use crate::runner::Runner;
@@ -78,6 +79,9 @@ impl BackgroundReleaser {
 
     /// Queues a lease or grant for release.
     pub(crate) fn give_back(&self, what: GiveBack) {
+        if is_made(Mistake::DroppedKept) {
+            return;
+        }
         // If the task has ended, so has the runtime, and the lease expires.
         let _ = self.sender.send(what);
     }

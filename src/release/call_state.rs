@@ -7,6 +7,7 @@ use mongo_lease_core::rules::{Accepted, Attempts, CleanupAction, Effect, GrantId
 use tokio_util::sync::CancellationToken;
 
 use crate::lock::Lock;
+use crate::mistake::{Mistake, is_made};
 use crate::release::ReleaseHint;
 use crate::release::background::{BackgroundReleaser, GiveBack};
 
@@ -34,6 +35,9 @@ impl CallState {
 
     /// Registers a new attempt, and returns its number.
     pub(crate) fn start(&self) -> u32 {
+        if is_made(Mistake::AttemptCountedTwice) {
+            self.with(Attempts::start);
+        }
         self.with(Attempts::start)
     }
 
@@ -49,7 +53,10 @@ impl CallState {
             let is_over = next == CleanupAction::Nothing && self.closing.is_cancelled();
             if is_over { attempts.abandon() } else { next }
         });
-        self.carry_out(next);
+        let is_early = effect == Effect::MaybeGranted
+            && self.taken.get().is_some()
+            && is_made(Mistake::GivenBackAtOnce);
+        self.carry_out(if is_early { CleanupAction::GiveBack } else { next });
     }
 
     /// The caller accepts the grant. Returns false if the caller has gone.
@@ -102,7 +109,8 @@ impl CallState {
             (CleanupAction::GiveBack, None) => ReleaseHint::BesideOthers,
         };
         let request = &self.request;
-        let (call_id, except) = (request.call_id.clone(), self.taken.get().cloned());
+        let taken = self.taken.get().filter(|_| !is_made(Mistake::GivenBackAtOnce));
+        let (call_id, except) = (request.call_id.clone(), taken.cloned());
         let grant = GrantMatch::Call { call_id, except };
         let (name, value) = (request.name.clone(), request.value.clone());
         let target = ReleaseTarget { name, value, grant, form: Form::of(request.permits) };

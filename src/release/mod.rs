@@ -11,7 +11,7 @@ pub(crate) mod background;
 pub(crate) mod call_state;
 pub(crate) mod pending;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,9 +25,9 @@ use mongo_lease_core::spec::EndScope;
 use crate::batch::Batcher;
 use crate::batch::releases::{EndItem, EndReply, ReleaseBatch, ReleaseStep, Tombstones};
 use crate::batch::single::SingleSender;
-use crate::clock;
 use crate::error::{Error, Result};
 use crate::hints::NameHint;
+use crate::mistake::{Mistake, is_made};
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{AttemptResult, Pace, Pending, PriorEffect, Runner};
 
@@ -185,7 +185,7 @@ impl Releaser {
         policy: RetryPolicy,
     ) -> AttemptResult<Released> {
         let name = target.name.clone();
-        let values = clock::tombstone_values()?;
+        let values = self.shared.runner.clock().tombstone_values()?;
         let command = EndLater { target, hold_at_least, values };
         let answer = retry::run_alone(&self.shared.alone, &name, command, policy).await?;
         Ok(match (answer.reply, answer.earlier) {
@@ -215,10 +215,10 @@ impl Releaser {
         &self,
         targets: &[ReleaseTarget],
         policy: RetryPolicy,
-    ) -> HashMap<String, String> {
-        let mut all = HashMap::new();
+    ) -> BTreeMap<String, String> {
+        let mut all = BTreeMap::new();
         for targets in targets.chunks(NAMES_MAX) {
-            let by_name: HashMap<&str, &ReleaseTarget> =
+            let by_name: BTreeMap<&str, &ReleaseTarget> =
                 targets.iter().map(|target| (target.name.as_str(), target)).collect();
             let names = by_name.keys().map(|&name| name.to_owned()).collect();
             let look = FindLeases { names, after: None };
@@ -269,6 +269,12 @@ impl Inner {
         let is_plain = ending.target.form == Form::Plain;
         let mut earlier = PriorEffect::NotApplied;
         for &step in ending.hint.steps() {
+            if earlier == PriorEffect::NotApplied
+                && is_made(Mistake::HintBelieved)
+                && step != ending.hint.steps()[0]
+            {
+                break;
+            }
             let attempts = self.attempts(step);
             let mut next = if earlier == PriorEffect::NotApplied {
                 // The reply to a command that is not shared says what it did, and no query is needed.

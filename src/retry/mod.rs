@@ -12,13 +12,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use mongo_lease_core::commands::Command;
 use mongo_lease_core::rules::{Advice, Instant, RETRY};
 
 use crate::batch::single::SingleSender;
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::failure::{Failure, NOT_SENT, UNANSWERED};
-use crate::runner::{AttemptLimits, AttemptResult, AttemptTime, Pending, PriorEffect, Runner};
+use crate::runner::{
+    AttemptLimits, AttemptResult, AttemptTime, BackendCommand, Pending, PriorEffect, Runner,
+};
 
 /// The time limits of a command and of each of its attempts.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +49,7 @@ pub(crate) struct Answer<T> {
 }
 
 /// Runs a command until it is answered. Repeats it after failures that allow that.
-pub(crate) async fn run<C: Command + Clone>(
+pub(crate) async fn run<C: BackendCommand + Clone>(
     runner: &Runner,
     command: C,
     policy: RetryPolicy,
@@ -57,7 +58,7 @@ pub(crate) async fn run<C: Command + Clone>(
 }
 
 /// Like [`run`], but a failure for which `ends` is true is not retried.
-pub(crate) async fn run_unless<C: Command + Clone>(
+pub(crate) async fn run_unless<C: BackendCommand + Clone>(
     runner: &Runner,
     command: C,
     policy: RetryPolicy,
@@ -68,7 +69,7 @@ pub(crate) async fn run_unless<C: Command + Clone>(
 }
 
 /// Runs a command on one document until it is answered.
-pub(crate) async fn run_alone<C: Command + Clone>(
+pub(crate) async fn run_alone<C: BackendCommand + Clone>(
     alone: &SingleSender,
     name: &str,
     command: C,
@@ -80,7 +81,7 @@ pub(crate) async fn run_alone<C: Command + Clone>(
 
 /// Runs a command on many documents. A failure because one of them is blocked is not retried: the caller then splits
 /// the batch.
-pub(crate) async fn run_batch<C: Command + Clone>(
+pub(crate) async fn run_batch<C: BackendCommand + Clone>(
     runner: &Runner,
     command: C,
     policy: RetryPolicy,
@@ -95,7 +96,7 @@ pub(crate) async fn run_batch<C: Command + Clone>(
 
 /// Runs a command once, and returns its first answer of any kind. For callers that query the database before they
 /// repeat a command.
-pub(crate) async fn run_once<C: Command>(
+pub(crate) async fn run_once<C: BackendCommand>(
     runner: &Runner,
     command: C,
     deadline: Instant,
@@ -146,7 +147,7 @@ pub(crate) async fn until_answered<T>(
                     );
                 }
                 last = Some(failure);
-                let delays = delays.get_or_insert_with(|| Box::new(clock::jittered(RETRY)));
+                let delays = delays.get_or_insert_with(|| Box::new(clock.jittered(RETRY)));
                 let delay = delays.next().unwrap_or(RETRY.longest);
                 next_attempt_at = next_attempt_at.min(clock.now().after(delay));
             }

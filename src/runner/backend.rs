@@ -1,5 +1,7 @@
 //! Where commands go: to a server, or to a store in memory. Nothing above the runner knows which.
 
+#[cfg(feature = "memory")]
+use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease_core::commands::{StreamEvent, watch};
@@ -12,13 +14,19 @@ use mongodb::options::{ChangeStreamOptions, ReadConcern, ReadPreference, Selecti
 
 use super::AttemptResult;
 #[cfg(feature = "memory")]
-use super::memory::MemoryStream;
+use super::memory::{self, MemoryStream};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::failure::driver_failure;
 #[cfg(feature = "memory")]
-use crate::memory::MemoryStore;
+use crate::memory::{MemoryStore, simulated::SimulatedProcess};
 use crate::token::Token;
+
+/// A command that each backend of this build carries out.
+#[cfg(not(feature = "memory"))]
+pub(crate) use mongo_lease_core::commands::Command as BackendCommand;
+#[cfg(feature = "memory")]
+pub(crate) use mongo_lease_memory::InMemory as BackendCommand;
 
 /// Where the commands of one manager go. Cheap to clone.
 #[derive(Clone)]
@@ -53,6 +61,15 @@ impl Backend {
             Backend::Server(_) => Clock::default(),
             #[cfg(feature = "memory")]
             Backend::Memory(store) => store.clock().clone().into(),
+        }
+    }
+
+    /// The simulated process that sends the commands.
+    #[cfg(feature = "memory")]
+    pub(super) fn process(&self) -> Option<&Arc<dyn SimulatedProcess>> {
+        match self {
+            Backend::Server(_) => None,
+            Backend::Memory(store) => store.process(),
         }
     }
 
@@ -100,7 +117,7 @@ impl Backend {
                 }
                 #[cfg(feature = "memory")]
                 Backend::Memory(store) => {
-                    store.until_it_answers().await;
+                    memory::until_open(&store).await?;
                     let stream =
                         MemoryStream::open(store, collection, manager_id, since, await_time);
                     Ok(EventStream::Memory(stream))

@@ -4,23 +4,28 @@ use std::io::{Error as IoError, ErrorKind as IoErrorKind};
 use std::time::Duration;
 
 use chrono::DateTime;
-use mongo_lease_core::commands::{Command, Promotion, StreamEvent};
-use mongo_lease_core::memory::{Admission, News, Promoted, PromotionEvent};
+use mongo_lease_core::commands::{Promotion, StreamEvent};
 use mongo_lease_core::rules::{GrantId, Instant, ManagerId};
+use mongo_lease_core::texts::{Admission, Promoted};
+use mongo_lease_memory::{InMemory, News, PromotionEvent};
 
-use super::{AttemptResult, Heard};
+use super::{AttemptResult, Heard, simulated};
 use crate::clock::Clock;
 use crate::failure::{command_error, driver_failure};
 use crate::memory::{MemoryFault, MemoryStore};
 use crate::token::Token;
 
 /// Carries one attempt out, or lets the planned fault happen to it.
-pub(super) async fn attempt<C: Command>(
+pub(super) async fn attempt<C: InMemory>(
     store: &MemoryStore,
     collection: &str,
     command: &C,
     sent: Instant,
+    max_time_ms: i64,
 ) -> AttemptResult<C::Reply> {
+    if let Some(process) = store.process() {
+        return simulated::send(store, process, collection, command, sent, max_time_ms).await;
+    }
     // A fault is for the next command that is sent, and not for one that hangs already.
     let fault = store.take_fault(C::KIND);
     store.until_it_answers().await;
@@ -36,6 +41,15 @@ pub(super) async fn attempt<C: Command>(
             let lost = IoError::new(IoErrorKind::ConnectionReset, "the reply is lost, as planned");
             Err(driver_failure(lost.into()))
         }
+    }
+}
+
+/// Waits until a stream is open.
+pub(super) async fn until_open(store: &MemoryStore) -> AttemptResult<()> {
+    store.until_it_answers().await;
+    match store.process() {
+        Some(process) if !process.hear().await => Err(simulated::connection_broke()),
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -67,15 +81,26 @@ impl MemoryStream {
         let until = clock.now().after(self.await_time);
         loop {
             let Some((next, event)) = clock.before(until, self.store.event(self.next)).await else {
-                self.store.until_it_answers().await;
-                return Heard::Idle;
+                return self.under_way(Heard::Idle).await;
             };
-            self.store.until_it_answers().await;
             self.next = next;
             let is_ours = ids(&event.told).any(|id| self.manager_id.has_made(id.as_str()));
             if is_ours && event.collection == self.collection {
-                return Heard::Event(told(event));
+                let mut event = told(event);
+                if let Some(process) = self.store.process() {
+                    process.change(&mut event);
+                }
+                return self.under_way(Heard::Event(event)).await;
             }
+        }
+    }
+
+    /// The message, when it has come.
+    async fn under_way(&self, message: Heard) -> Heard {
+        self.store.until_it_answers().await;
+        match self.store.process() {
+            Some(process) if !process.hear().await => Heard::Closed,
+            Some(_) | None => message,
         }
     }
 }

@@ -13,6 +13,8 @@ mod backend;
 #[cfg(feature = "memory")]
 mod memory;
 mod pending;
+#[cfg(feature = "memory")]
+mod simulated;
 mod slots;
 
 use std::sync::Arc;
@@ -29,13 +31,13 @@ use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::error::Error;
 use crate::failure::{Cause, Failure, NOT_SENT, UNANSWERED, decode_failure, driver_failure};
 use crate::token::Token;
 
 pub(crate) use attempt::{AttemptLimits, AttemptTime, Pace, PriorEffect};
-pub(crate) use backend::{Backend, EventStream, Heard};
+pub(crate) use backend::{Backend, BackendCommand, EventStream, Heard};
 pub(crate) use pending::{Pending, Stage};
 use slots::{Occupied, SlotQueue};
 
@@ -111,12 +113,21 @@ impl Runner {
 
     /// Starts a task that ends by itself.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.shared.work.spawn_on(task, &self.shared.runtime);
+        self.spawn_in(&self.shared.work, task);
     }
 
     /// Starts a task that goes on until it is stopped.
     pub(crate) fn spawn_service(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.shared.services.spawn_on(task, &self.shared.runtime);
+        self.spawn_in(&self.shared.services, task);
+    }
+
+    fn spawn_in(&self, tasks: &TaskTracker, task: impl Future<Output = ()> + Send + 'static) {
+        #[cfg(feature = "memory")]
+        if let Some(process) = self.shared.backend.process() {
+            tasks.spawn_on(process.run(Box::pin(task)), &self.shared.runtime);
+            return;
+        }
+        tasks.spawn_on(task, &self.shared.runtime);
     }
 
     /// Stops new acquires. Commands that keep or free a lease are still sent.
@@ -136,10 +147,14 @@ impl Runner {
         let _ = self.shared.clock.before(deadline, self.shared.work.wait()).await;
     }
 
-    /// Waits until every service task has ended, or until `deadline`.
-    pub(crate) async fn services_ended(&self, deadline: Instant) {
-        self.shared.services.close();
-        let _ = self.shared.clock.before(deadline, self.shared.services.wait()).await;
+    /// Waits until every task has ended, services too, or until `deadline`.
+    pub(crate) async fn ended(&self, deadline: Instant) {
+        // A call that ends just then starts another task before this one is polled.
+        while self.tasks() > 0 && self.shared.clock.now() < deadline {
+            self.shared.services.close();
+            let _ = self.shared.clock.before(deadline, self.shared.services.wait()).await;
+            self.idle(deadline).await;
+        }
     }
 
     pub(crate) fn tasks(&self) -> usize {
@@ -169,7 +184,7 @@ impl Runner {
 
     /// Starts one attempt in its own task. `answered` is called in any case, with its outcome and with the moment at
     /// which it was sent, if it was.
-    pub(crate) fn start<C: Command>(
+    pub(crate) fn start<C: BackendCommand>(
         &self,
         command: C,
         limits: impl Into<AttemptLimits>,
@@ -187,7 +202,7 @@ impl Runner {
     }
 
     /// Waits for a slot, and runs one attempt in it.
-    async fn attempt<C: Command>(
+    async fn attempt<C: BackendCommand>(
         &self,
         command: &C,
         mut limits: AttemptLimits,
@@ -260,14 +275,18 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.runner.shared.clock
+    }
+
     /// Sends a query until it is answered, or its time is over.
-    pub(crate) async fn run_until_answered<C: Command>(
+    pub(crate) async fn run_until_answered<C: BackendCommand>(
         &self,
         query: &C,
         time: AttemptTime,
     ) -> AttemptResult<C::Reply> {
         let clock = &self.runner.shared.clock;
-        let mut delays = clock::jittered(RETRY);
+        let mut delays = clock.jittered(RETRY);
         loop {
             let answer = self.run(query, time.into()).await;
             let again_at = clock.now().after(delays.next().unwrap_or(RETRY.longest));
@@ -284,7 +303,7 @@ impl Slot {
 
     /// Sends one command in the caller's task, which must be one of the runner's, and waits for its answer however long
     /// the database takes. The slot is occupied until then: otherwise ever more commands could pile up.
-    pub(crate) async fn run<C: Command>(
+    pub(crate) async fn run<C: BackendCommand>(
         &self,
         command: &C,
         limits: AttemptLimits,
@@ -305,7 +324,7 @@ impl Slot {
             }
             #[cfg(feature = "memory")]
             Backend::Memory(store) => {
-                memory::attempt(store, &shared.collection, command, sent).await
+                memory::attempt(store, &shared.collection, command, sent, max_time_ms).await
             }
         };
         if let Some(pace) = pace {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use mongodb::bson::Document;
+use serde::Serialize;
 
 use super::{LeaseSet, first_lost};
 use crate::acquire::{Acquire, Attempt};
@@ -103,8 +103,9 @@ impl AcquireAll {
         self
     }
 
-    /// Metadata stored in each lease's document, for those who inspect it. At most 4 KiB of BSON. Defaults to none.
-    pub fn metadata(mut self, metadata: Document) -> AcquireAll {
+    /// [Metadata](Acquire::metadata) stored in each lease's document, for those who inspect it. At most
+    /// 4 KiB of BSON. Defaults to none.
+    pub fn metadata(mut self, metadata: impl Serialize) -> AcquireAll {
         self.each = self.each.metadata(metadata);
         self
     }

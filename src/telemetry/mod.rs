@@ -17,8 +17,6 @@ use std::time::Duration;
 #[cfg(feature = "tracing")]
 use mongo_lease_core::rules::millis_up;
 
-#[cfg(feature = "tower")]
-use crate::error::Error;
 #[cfg(feature = "tracing")]
 use crate::error::LostReason;
 use crate::token::Token;
@@ -123,6 +121,16 @@ pub(crate) fn refused(name: &str, owner: Option<&str>, smaller_limit: Option<u32
     }
 }
 
+/// A `build` waits for a server. The driver names the addresses, and why each failed, when its own time is over.
+pub(crate) fn no_server_yet(database: &str, build_timeout: Duration) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        db.namespace = database,
+        build_timeout_ms = millis_up(build_timeout),
+        "no server has answered yet: build() waits for one of the addresses of the client"
+    );
+}
+
 pub(crate) fn not_given_back(leases: usize, reason: &str) {
     #[cfg(feature = "metrics")]
     meters::count(meters::NOT_GIVEN_BACK, u64::try_from(leases).unwrap_or(u64::MAX));
@@ -134,13 +142,6 @@ pub(crate) fn not_given_back(leases: usize, reason: &str) {
 pub(crate) fn tombstones_refused(reason: &str) {
     #[cfg(feature = "tracing")]
     tracing::warn!(reason, "the collection refuses tombstones: releases delete documents instead");
-}
-
-/// The layer for web services refuses requests whose path does not fit its route. Reported at most once a minute.
-#[cfg(feature = "tower")]
-pub(crate) fn path_mismatch(error: &Error) {
-    #[cfg(feature = "tracing")]
-    tracing::error!(%error, "requests are refused: their path does not fit the layer's route");
 }
 
 /// Whether one manager's waiting calls poll because its change stream is broken. The gauge counts such managers.

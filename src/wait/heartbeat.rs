@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::Error;
 use crate::failure::Failure;
 use crate::hints::NameHint;
+use crate::mistake::{Mistake, is_made};
 use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
 use crate::telemetry;
@@ -61,7 +62,10 @@ impl HeartbeatTask {
         }
     }
 
-    fn start_heartbeat(&self, batch: Vec<Arc<WaiterSlot>>, time: Duration, is_blocked: bool) {
+    fn start_heartbeat(&self, mut batch: Vec<Arc<WaiterSlot>>, time: Duration, is_blocked: bool) {
+        if batch.len() > 1 && is_made(Mistake::EntrySkipped) {
+            batch.pop();
+        }
         self.runner.spawn(self.clone().send(batch, time, is_blocked));
     }
 

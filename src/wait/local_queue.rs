@@ -11,7 +11,7 @@
 //! 2. An inherited entry is taken over by the next call, or removed from the queue if no call is left.
 //! 3. Nothing of a caller (its waker, its future) runs or is dropped under the lock.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::lock::Lock;
+use crate::mistake::{Mistake, is_made};
 use crate::release::call_state::CallState;
 use crate::runner::Runner;
 use crate::wait::local_call::{LocalCall, Turn};
@@ -39,7 +40,7 @@ const PROBED_MAX: usize = 64;
 
 #[derive(Clone, Default)]
 pub(crate) struct LocalQueues {
-    queues: Arc<Lock<HashMap<QueueKey, LocalQueue>>>,
+    queues: Arc<Lock<BTreeMap<QueueKey, LocalQueue>>>,
     /// Notified when a call waits for its turn.
     crowded: Arc<Notify>,
 }
@@ -112,6 +113,9 @@ impl LocalQueue {
         place.has_turn.store(false, Ordering::Release);
         if was_first {
             wake.leading.push(Arc::clone(&self.first_has_gone));
+        }
+        if is_made(Mistake::TurnKept) {
+            return;
         }
         if let Some((number, next)) = self.waiting.pop_first() {
             wake.calls.push(Arc::clone(&next));

@@ -7,7 +7,7 @@
 //! 2. A waiter that relies on a change stream is notified when the stream ends.
 //! 3. Locks are taken in the order table, then slot.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use mongo_lease_core::rules::{CallId, Instant, next_heartbeat_at};
 use tokio::sync::Notify;
 
 use crate::lock::Lock;
+use crate::mistake::{Mistake, is_made};
 use crate::release::call_state::CallState;
 use crate::token::Token;
 
@@ -36,7 +37,7 @@ struct Inner {
 
 struct Table {
     /// By call id.
-    waiters: HashMap<CallId, Arc<WaiterSlot>>,
+    waiters: BTreeMap<CallId, Arc<WaiterSlot>>,
     queued: usize,
     stream: Stream,
     /// When the heartbeat task wakes next.
@@ -98,7 +99,7 @@ pub(crate) enum Signal {
 impl Waiters {
     pub(crate) fn new(waiter_ttl: Duration) -> Waiters {
         let (stream, next_due_at) = (Stream::Closed, Instant::FAR_FUTURE);
-        let table = Table { waiters: HashMap::new(), queued: 0, stream, next_due_at };
+        let table = Table { waiters: BTreeMap::new(), queued: 0, stream, next_due_at };
         let (table, sooner, joined) = (Lock::new(table), Notify::new(), Notify::new());
         Waiters { shared: Arc::new(Inner { table, sooner, joined, waiter_ttl }) }
     }
@@ -175,6 +176,14 @@ impl Waiters {
     /// Signals a call that it was promoted. A call that is not registered has accepted the promotion already, or gives
     /// it back.
     pub(crate) fn promoted(&self, promotion: Promotion) {
+        if is_made(Mistake::PromotionShared) {
+            let slots = self.all();
+            let own = slots.iter().find(|it| it.call.request.call_id == promotion.call_id());
+            let own = own.map(|own| own.name().to_owned());
+            for slot in slots.iter().filter(|it| own.as_deref() == Some(it.name())) {
+                slot.signal(Signal::Promoted(promotion.clone()));
+            }
+        }
         self.signal(&promotion.call_id(), Signal::Promoted(promotion));
     }
 

@@ -10,7 +10,6 @@ use mongo_lease_core::commands::{Ping, StreamEvent};
 use mongo_lease_core::rules::{ManagerId, REOPEN};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock;
 use crate::error::Error;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{EventStream, Heard, Runner};
@@ -65,7 +64,7 @@ impl Watcher {
     }
 
     async fn work(self, stop: CancellationToken) {
-        let mut delays = clock::jittered(REOPEN);
+        let mut delays = self.runner.clock().jittered(REOPEN);
         let mut is_polling = false;
         loop {
             let since = tokio::select! {
@@ -77,7 +76,7 @@ impl Watcher {
                 StreamEnd::Stopped => return,
                 StreamEnd::Idle => {
                     is_polling = false;
-                    delays = clock::jittered(REOPEN);
+                    delays = self.runner.clock().jittered(REOPEN);
                     continue;
                 }
                 StreamEnd::Failed { reason, was_open, is_crowded } => {
@@ -86,7 +85,7 @@ impl Watcher {
             };
             // In a crowded pool each try costs all other commands a moment, so tries become rarer.
             if was_open && !is_crowded {
-                delays = clock::jittered(REOPEN);
+                delays = self.runner.clock().jittered(REOPEN);
             }
             self.waiters.stream_is_gone();
             // Reported once, not at each try.

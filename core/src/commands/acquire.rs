@@ -1,4 +1,4 @@
-//! Slow acquire: an upsert whose pipeline admits the waiters and the caller, or adds the caller to the queue.
+//! Slow acquire: an upsert whose pipeline grants to the caller, or adds it to the queue.
 
 use super::acquire_reply::{AHEAD, projection, read};
 use super::admission::{Beside, LENGTH_MAX, Room, is_of, is_unexpired, waits};
@@ -30,7 +30,7 @@ impl Command for SlowAcquire {
             fields.insert(AHEAD, queue::index_of(&self.request.value));
         }
         let query = doc! { format::NAME: &self.request.name };
-        upsert(collection, query, merge("$$ROOT", self.admitted_or_queued(sent)), fields)
+        upsert(collection, query, merge("$$ROOT", self.changes(sent)), fields)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {
@@ -54,52 +54,81 @@ impl SlowAcquire {
         self.request.call_id.grant(self.attempt_no)
     }
 
-    /// The fields that change: those of an admission or of the queue, or none.
-    fn admitted_or_queued(&self, sent: Instant) -> Document {
-        let AcquireRequest { value, permits, joins, .. } = self.request.as_ref();
-        in_scope(|scope| {
-            let elements = scope.bind("elements", admission::elements());
-            // The holders that stay: those that have not expired, and the caller.
-            let stays = |each| match permits.is_exclusive() {
-                true => is_unexpired(each),
-                false => any([is_unexpired(each), is_of(each, value)]),
-            };
-            let kept = cond(admission::is_shared(elements), filter(elements, stays), NO_ELEMENT);
-            let kept = scope.bind("kept", kept);
-            // Whether the caller has the exclusive lease already. A call for a share does not take an exclusive lease
-            // for its own, although both may have one value that their user chose.
-            let mine = match permits.is_exclusive() {
-                true => is_held_by(value).into(),
-                false => Bson::from(false),
-            };
-            let mine = scope.bind("mine", mine);
-            let counts = |each| any([self.owns(each), waits(each, kept)]);
-            let line = filter(queue::entries(), |each| all([queue::is_entry(each), counts(each)]));
-            let line = scope.bind("line", line);
-            let place = scope.bind("place", self.place_in(line));
-            let old = doc! { "$arrayElemAt": [line, place] };
-            let old = scope.bind("old", cond(is_there(place), old, doc! {}));
-            let me = scope.bind("me", self.entry(old, sent));
-            let mut free = vec![admission::has_no_holder(), doc! { "$ne": [kept, []] }];
-            free.extend(self.inherits_lease());
-            let open = scope.bind("open", all([not(mine), any(free)]));
-
-            let room = Room { asker: Some(&self.request), beside: Some(Beside { kept, open }) };
-            let is_among = |values: String| is_in(literal(value), values);
-            let (holds, refreshed) = match permits.is_exclusive() {
-                true => (mine.into(), kept.into()),
-                false => (is_among(kept.field(holder::VALUE)).into(), self.refreshed(kept, sent)),
-            };
-            let of = room.of_line(scope, self.line_with_me(line, place, me, &holds));
-            let admitted =
-                room.changes(of, refreshed, doc! { format::QUEUE: queue::left(of.rest) });
-            let changes = cond(mine, self.granted_again(me, of.rest), admitted);
-            let is_granted = doc! { "$or": [holds, is_among(of.admitted.field(entry::VALUE))] };
-            let Some(joins) = joins else { return cond(is_granted, changes, doc! {}) };
-            let has_room = doc! { "$lt": [{ "$size": line }, i64::from(joins.max_waiting)] };
-            let may_join = any([is_there(place), has_room, is_granted]);
-            cond(all([has_sound_expiry(), may_join]), changes, doc! {})
+    /// The fields that change: those of a grant, of an admission, or of the queue; or none.
+    fn changes(&self, sent: Instant) -> Document {
+        in_scope(|scope| match self.request.permits.is_exclusive() {
+            true => self.taken_or_queued(scope, sent),
+            false => self.admitted_or_queued(scope, sent),
         })
+    }
+
+    /// The same for a call for the exclusive lease. It grants to this call alone, so it has no part for other holders.
+    fn taken_or_queued(&self, scope: &mut Scope, sent: Instant) -> Document {
+        let mine = scope.bind("mine", is_held_by(&self.request.value));
+        let own = self.position(scope, queue::is_live, sent);
+        let mut free = vec![admission::has_no_holder()];
+        free.extend(self.inherits_lease());
+        let free = scope.bind("free", any(free));
+        let takes = doc! { "$and": [free, eq(own.at, 0)] };
+        let otherwise = self.request.joins.map_or_else(Document::new, |joins| {
+            let queued = bind("waiting", own.with_me(), |waiting| {
+                let head = doc! { "$arrayElemAt": [waiting.field(entry::ID), 0] };
+                let told = cond(free, queue::recheck_of(head), "$$REMOVE");
+                doc! { format::QUEUE: waiting, format::PROMOTED: told }
+            });
+            let may_join = any([own.is_in_it(), own.has_room(joins)]);
+            cond(all([has_sound_expiry(), may_join]), queued, doc! {})
+        });
+        cond(mine, self.granted_again(own), cond(takes, self.taken(own), otherwise))
+    }
+
+    /// The same for a call for permits.
+    fn admitted_or_queued(&self, scope: &mut Scope, sent: Instant) -> Document {
+        let value = &self.request.value;
+        let elements = scope.bind("elements", admission::elements());
+        // The holders that stay: those that have not expired, and the caller.
+        let stays = |each| any([is_unexpired(each), is_of(each, value)]);
+        let kept = cond(admission::is_shared(elements), filter(elements, stays), NO_ELEMENT);
+        let kept = scope.bind("kept", kept);
+        let own = self.position(scope, |each| waits(each, kept), sent);
+        // A lease that one has, even by this very value, is not free for its share.
+        let open = any([admission::has_no_holder(), doc! { "$ne": [kept, []] }]);
+        let open = scope.bind("open", open);
+        let is_among = |values: String| is_in(literal(value), values);
+        let holds = is_among(kept.field(holder::VALUE));
+        let asking = cond(&holds, own.others, own.with_me());
+
+        let room = Room { asker: Some(&self.request), beside: Some(Beside { kept, open }) };
+        let of = room.of_line(scope, asking);
+        let queue = doc! { format::QUEUE: queue::left(of.rest) };
+        let changes = room.changes(of, self.refreshed(kept, sent), queue);
+        let is_granted = doc! { "$or": [holds, is_among(of.admitted.field(entry::VALUE))] };
+        let Some(joins) = self.request.joins else { return cond(is_granted, changes, doc! {}) };
+        let may_join = any([own.is_in_it(), own.has_room(joins), is_granted]);
+        cond(all([has_sound_expiry(), may_join]), changes, doc! {})
+    }
+
+    /// Binds the line of the entries that count: the caller's own, and those that wait.
+    fn position(
+        &self,
+        scope: &mut Scope,
+        waits: impl Fn(Variable) -> Document,
+        sent: Instant,
+    ) -> Position {
+        let counts = |each| any([self.owns(each), waits(each)]);
+        let line = filter(queue::entries(), |each| all([queue::is_entry(each), counts(each)]));
+        let line = scope.bind("line", line);
+        let place = scope.bind("place", self.place_in(line));
+        let old = doc! { "$arrayElemAt": [line, place] };
+        let old = scope.bind("old", cond(is_there(place), old, doc! {}));
+        let me = scope.bind("me", self.entry(old, sent));
+        let others = scope.bind("others", filter(line, |each| not(self.owns(each))));
+        let mut at = cond(is_there(place), place, doc! { "$size": others });
+        if let Some(inherits) = self.inherits_lease() {
+            at = cond(inherits, 0, at);
+        }
+        let at = scope.bind("at", at);
+        Position { line, place, me, others, at }
     }
 
     /// A condition: this value is the caller's own, or that of the call whose entry it inherits.
@@ -148,29 +177,6 @@ impl SlowAcquire {
         entry
     }
 
-    /// The line with this call's entry: in its place, or at the end; without it where the caller holds already.
-    fn line_with_me(
-        &self,
-        line: Variable,
-        place: Variable,
-        me: Variable,
-        holds: &Bson,
-    ) -> Document {
-        bind("others", filter(line, |each| not(self.owns(each))), |others| {
-            let mut at = cond(is_there(place), place, doc! { "$size": others });
-            if let Some(inherits) = self.inherits_lease() {
-                at = cond(inherits, 0, at);
-            }
-            let joined = bind("at", at, |at| {
-                // The server refuses to take no element of a list.
-                let ahead = cond(eq(at, 0), NO_ELEMENT, doc! { "$slice": [others, at] });
-                let behind = doc! { "$slice": [others, at, LENGTH_MAX] };
-                doc! { "$concatArrays": [ahead, [me], behind] }
-            });
-            cond(holds, others, joined)
-        })
-    }
-
     /// The holders that stay. A grant that is the caller's already is only ever prolonged.
     fn refreshed(&self, kept: Variable, sent: Instant) -> Bson {
         let Timing { ttl, max_clock_skew, .. } = *self.request.timing;
@@ -189,14 +195,38 @@ impl SlowAcquire {
         map(kept, |each| cond(is_of(each, value), merge(each, again(each)), each)).into()
     }
 
+    /// The fields that change where the call is granted the exclusive lease.
+    fn taken(&self, own: Position) -> Document {
+        let grant = own.me.fields([
+            grant::VALUE,
+            grant::ID,
+            grant::SENT_MICROS,
+            grant::OWNER,
+            grant::TTL_MS,
+            grant::MAX_CLOCK_SKEW_MS,
+            grant::METADATA,
+        ]);
+        let new = doc! { grant::ACQUIRED_AT: "$$NOW", grant::WRITES: one_more_write() };
+        doc! {
+            format::VALUE: own.me.field(entry::VALUE),
+            format::GRANT: grant.into_iter().chain(new).collect::<Document>(),
+            format::EXPIRES_AT: self.until(own.me),
+            format::QUEUE: queue::left(own.others),
+            format::HOLDERS: admission::no_holders(),
+        }
+    }
+
+    /// Until when the exclusive lease lasts: it counts from the caller's newest heartbeat where `$$NOW` is older than
+    /// that, because a promotion would.
+    fn until(&self, me: Variable) -> Document {
+        doc! { "$add": [me.field(entry::HEARTBEAT_AT), self.request.lasts_ms()] }
+    }
+
     /// The fields that change where the caller has the exclusive lease already: it is only ever prolonged, for `$$NOW`
     /// may be older than that of an attempt that overtook.
-    ///
-    /// It counts from the caller's newest heartbeat where `$$NOW` is older than that, because a promotion would.
-    fn granted_again(&self, me: Variable, rest: Variable) -> Document {
-        let until = doc! { "$add": [me.field(entry::HEARTBEAT_AT), self.request.lasts_ms()] };
+    fn granted_again(&self, own: Position) -> Document {
         let granted_to_me = eq(grant_path(grant::VALUE), literal(&self.request.value));
-        let sent = me.field(entry::SENT_MICROS);
+        let sent = own.me.field(entry::SENT_MICROS);
         let anew = anew(&self.request, &self.grant_id(), sent.as_str(), None);
         let grant = bind("grant", cond(granted_to_me, path(format::GRANT), anew), |grant| {
             // The id stays. The longest ttl counts, because the attempt that was granted first may rely on it.
@@ -211,10 +241,44 @@ impl SlowAcquire {
             merge(grant, again)
         });
         doc! {
-            format::EXPIRES_AT: max(path(format::EXPIRES_AT), until),
+            format::EXPIRES_AT: max(path(format::EXPIRES_AT), self.until(own.me)),
             format::GRANT: grant,
-            format::QUEUE: queue::left(rest),
+            format::QUEUE: queue::left(own.others),
         }
+    }
+}
+
+/// The entries that count, and this call's position among them.
+#[derive(Clone, Copy)]
+struct Position {
+    line: Variable,
+    /// The index of this call's first entry in it, or -1.
+    place: Variable,
+    /// This call's entry.
+    me: Variable,
+    others: Variable,
+    /// How many of the others are before this call.
+    at: Variable,
+}
+
+impl Position {
+    /// The others with this call's entry in its place.
+    fn with_me(self) -> Document {
+        let Position { me, others, at, .. } = self;
+        // The server refuses to take no element of a list.
+        let ahead = cond(eq(at, 0), NO_ELEMENT, doc! { "$slice": [others, at] });
+        let behind = doc! { "$slice": [others, at, LENGTH_MAX] };
+        doc! { "$concatArrays": [ahead, [me], behind] }
+    }
+
+    /// A condition: this call has an entry already.
+    fn is_in_it(self) -> Document {
+        is_there(self.place)
+    }
+
+    /// A condition: the queue is not full.
+    fn has_room(self, joins: QueueOptions) -> Document {
+        doc! { "$lt": [{ "$size": self.line }, i64::from(joins.max_waiting)] }
     }
 }
 

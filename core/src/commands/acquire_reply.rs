@@ -1,7 +1,6 @@
 //! The reply to an acquire: the lease, and the caller's own grant in either form.
 
 use super::admission::{elements, is_of, is_shared};
-use super::fast_acquire::document;
 use super::*;
 
 /// The fields of the reply: the caller's own record in the list, the time until the first holder's expiry, the
@@ -15,6 +14,12 @@ const LIMIT: &str = "limit";
 pub(super) const AHEAD: &str = "ahead";
 /// Whether the queue has an element, live or dead.
 pub(super) const HAS_QUEUE: &str = "hasQueue";
+
+/// The document in the reply to an upsert.
+pub(super) fn document(reply: &Document) -> Result<&Document, DecodeError> {
+    let document = reply.get_document("value");
+    document.map_err(|_| malformed("the reply to an acquire contains no document"))
+}
 
 /// A call for the exclusive lease finds its grant in the plain fields, and needs to know of a list of holders only
 /// that it is. A call for a share needs its own record.

@@ -44,6 +44,13 @@ pub(super) fn has_no_holder() -> Document {
     any([absent, all([is_date(format::EXPIRES_AT), expired])])
 }
 
+/// The list under an exclusive holder. With the former holders, each later command would carry them until the document
+/// is deleted.
+pub(super) fn no_holders() -> Document {
+    let has_no_field = eq(doc! { "$type": path(format::HOLDERS) }, "missing");
+    cond(has_no_field, "$$REMOVE", NO_ELEMENT)
+}
+
 /// A condition: this holder has not expired.
 pub(super) fn is_unexpired(each: Variable) -> Document {
     doc! { "$gt": [each.field(holder::EXPIRES_AT), "$$NOW"] }
@@ -63,7 +70,7 @@ pub(super) fn waits(each: Variable, kept: Variable) -> Document {
 /// A write that admits as many waiters as fit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room<'a> {
-    /// The caller, where it asks to be admitted. It is alive, so it gets its whole ttl.
+    /// The caller, where it asks for permits. It is alive, so it gets its whole ttl.
     pub(super) asker: Option<&'a AcquireRequest>,
     /// `None` where the grant of an exclusive holder ends: anybody may be admitted, and nobody stays. Without the parts
     /// for those who stay, the server has less to parse.
@@ -184,11 +191,6 @@ impl Room<'_> {
     fn exclusive(self, of: Admitted, first: Variable) -> Document {
         let echo = doc! { "$toString": first.field(holder::SENT_MICROS) };
         let told = doc! { "$concat": [first.field(holder::ID), "@", echo] };
-        let told = match self.asker {
-            None => told,
-            // The answer tells the caller.
-            Some(asker) => cond(is_of(first, &asker.value), "$$REMOVE", told),
-        };
         let grant = first.fields([
             grant::VALUE,
             grant::ID,
@@ -199,15 +201,13 @@ impl Room<'_> {
             grant::MAX_CLOCK_SKEW_MS,
             grant::METADATA,
         ]);
-        let has_no_field = eq(doc! { "$type": path(format::HOLDERS) }, "missing");
         doc! {
             format::VALUE: first.field(holder::VALUE),
             format::GRANT: with(grant, grant::WRITES, one_more_write()),
             format::EXPIRES_AT: first.field(holder::EXPIRES_AT),
             format::PROMOTED: told,
             format::QUEUE: queue::left(of.rest),
-            // Each later command would carry them until the document is deleted.
-            format::HOLDERS: cond(has_no_field, "$$REMOVE", NO_ELEMENT),
+            format::HOLDERS: no_holders(),
         }
     }
 
@@ -231,8 +231,7 @@ impl Room<'_> {
 
     /// The text of `admitted`: the waiters that are admitted besides the caller.
     fn told(self, admitted: Variable) -> Document {
-        // An exclusive caller is not admitted with others.
-        let others: Bson = match self.asker.filter(|asker| !asker.permits.is_exclusive()) {
+        let others: Bson = match self.asker {
             None => admitted.into(),
             Some(asker) => filter(admitted, |each| not(is_of(each, &asker.value))).into(),
         };

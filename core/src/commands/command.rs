@@ -3,29 +3,12 @@
 use std::fmt;
 
 use crate::bson::Document;
-#[cfg(feature = "memory")]
-use crate::memory::{Collection, MemoryCommand};
 use crate::rules::outcome::Outcome;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
 
-/// A command that a store in memory can carry out. `R` is its decoded reply.
-pub trait InMemory<R> {
-    /// The purpose of the command. `None`: no planned fault happens to it.
-    #[cfg(feature = "memory")]
-    const KIND: Option<MemoryCommand> = None;
-
-    /// Carries the command out. `sent` is the echo.
-    #[cfg(feature = "memory")]
-    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> R;
-}
-
-/// Without the feature, no command need be.
-#[cfg(not(feature = "memory"))]
-impl<C, R> InMemory<R> for C {}
-
 /// A command: builds its document and decodes its reply. Both are pure.
-pub trait Command: InMemory<<Self as Command>::Reply> + Send + Sync + 'static {
+pub trait Command: Send + Sync + 'static {
     /// The decoded reply.
     type Reply: Send + 'static;
     /// The lane in which the command is sent.

@@ -1,7 +1,7 @@
-//! Fast-path upsert, single or batched.
+//! Fast attempts: upserts that grant a lease, or admit a call for permits beside others, and otherwise change nothing.
 //!
-//! It grants a lease that has no holder and no queue, and otherwise changes nothing. A queue whose waiters have all
-//! died is left to the slow acquire, which is three times as long; most leases are free when they are acquired.
+//! They are for documents without a queue. A queue whose waiters have all died is left to the slow acquire, which is
+//! three times as long; most leases are free when they are acquired. A fast acquire is single or batched.
 //!
 //! Under churn the command is told that the document does not exist, and does not look it up: it inserts the document,
 //! or is refused because the name is taken. A look-up would walk over all deleted index entries up to the next one.
@@ -9,6 +9,8 @@
 //! Only for a call whose value is new, and only for attempts before its first slow acquire: a grant found under that
 //! value belongs to another attempt, and is never accepted here.
 
+use super::acquire_reply::{HAS_QUEUE, document, fast_projection, read};
+use super::admission::is_unexpired;
 use super::*;
 use crate::rules::guesses::FastForm;
 
@@ -30,7 +32,7 @@ pub struct FastAcquire {
 impl FastAcquire {
     /// The grant id of this sending. Each sending has its own id: the caller may have released what an earlier sending
     /// was granted, and a later sending must not grant it again under the same id.
-    pub(super) fn grant_id(&self) -> GrantId {
+    pub fn grant_id(&self) -> GrantId {
         self.request.call_id.resent_grant(self.attempt_no, self.resends)
     }
 
@@ -71,7 +73,7 @@ impl FastAcquire {
     }
 
     /// Tells this attempt's reply from the document that was read after it, and the token that a grant has.
-    pub(super) fn read(
+    pub fn read(
         &self,
         found: LeaseSnapshot,
         sent: Instant,
@@ -142,12 +144,6 @@ pub(super) fn upsert(
         "collation": simple_collation(),
         "writeConcern": majority(),
     }
-}
-
-/// The document in the reply to an upsert.
-pub(super) fn document(reply: &Document) -> Result<&Document, DecodeError> {
-    let document = reply.get_document("value");
-    document.map_err(|_| malformed("the reply to an acquire contains no document"))
 }
 
 /// The fields of a new grant with this echo; with an expiry, those of a holder in the list.
@@ -237,4 +233,84 @@ pub fn who_was_granted(
         None => AcquireReply::UseSlowForm { maybe_granted: !taken.refused.contains(&place) },
     };
     acquires.iter().enumerate().map(reply).collect()
+}
+
+/// The first attempt of a call under a limit above 1, whose value is new. Its effect is `spec::fast_admit`, and its
+/// reply that of `spec::fast_admit_reply`.
+#[derive(Clone, Debug)]
+pub struct FastAdmit {
+    /// The request of its call.
+    pub request: Arc<AcquireRequest>,
+    /// The number of the attempt.
+    pub attempt_no: u32,
+}
+
+impl Command for FastAdmit {
+    type Reply = AcquireReply;
+    const LANE: Lane = Lane::Acquire;
+
+    fn build(&self, collection: &str, sent: Instant) -> Document {
+        let query = doc! { format::NAME: &self.request.name };
+        let mut fields = fast_projection(&self.request.value, self.grant_id().as_str());
+        fields.insert(HAS_QUEUE, not(queue::is_empty()));
+        upsert(collection, query, self.admitted_or_unchanged(sent), fields)
+    }
+
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {
+        let found = read(reply, &self.request)?;
+        let token = self.request.token(reply)?;
+        let LeaseSnapshot { info, server_ms, .. } = found.snapshot;
+        let is_refused = info.state == LeaseState::Held
+            && info.value.as_ref() != Some(&self.request.value)
+            && !found.has_queue
+            && self.request.joins.is_none();
+        Ok(match found.own {
+            Some((grant_id, share)) if grant_id == self.grant_id() => {
+                AcquireReply::Granted(Granted { sent, grant_id, token, info, share })
+            }
+            None if is_refused => {
+                AcquireReply::Refused(Refused { sent, info, ahead: None, at: token, server_ms })
+            }
+            Some(_) | None => AcquireReply::UseSlowForm { maybe_granted: false },
+        })
+    }
+}
+
+impl FastAdmit {
+    fn grant_id(&self) -> GrantId {
+        self.request.call_id.grant(self.attempt_no)
+    }
+
+    fn admitted_or_unchanged(&self, sent: Instant) -> Document {
+        let AcquireRequest { value, permits, .. } = self.request.as_ref();
+        let (count, limit) = (i64::from(permits.count()), i64::from(permits.limit()));
+        let until = now_plus(self.request.lasts_ms());
+        let mut own = anew(&self.request, &self.grant_id(), echo(sent), Some(until));
+        own.extend(doc! { holder::PERMITS: count, holder::LIMIT: limit, holder::WRITES: 1_i64 });
+        let changes = in_scope(|scope| {
+            let elements = scope.bind("elements", admission::elements());
+            let unexpired = filter(elements, is_unexpired);
+            let kept = cond(admission::is_shared(elements), unexpired, NO_ELEMENT);
+            let kept = scope.bind("kept", kept);
+            let admitted = bind("all", doc! { "$concatArrays": [kept, [own]] }, |all| {
+                doc! {
+                    format::VALUE: format::SHARED_VALUE,
+                    format::HOLDERS: all,
+                    format::EXPIRES_AT: { "$max": all.field(holder::EXPIRES_AT) },
+                }
+            });
+            let limits = doc! { "$concatArrays": [kept.field(holder::LIMIT), [limit]] };
+            let in_use = doc! { "$add": [{ "$sum": kept.field(holder::PERMITS) }, count] };
+            let is_any = doc! { "$gt": [{ "$size": kept }, 0] };
+            let fits = all([
+                queue::is_empty(),
+                // A late first attempt finds the grant of the second one.
+                not(is_in(literal(value), kept.field(holder::VALUE))),
+                any([admission::has_no_holder(), is_any]),
+                doc! { "$lte": [in_use, { "$min": limits }] },
+            ]);
+            cond(fits, admitted, doc! {})
+        });
+        merge("$$ROOT", changes)
+    }
 }

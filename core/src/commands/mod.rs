@@ -15,12 +15,9 @@ mod acquire_reply;
 mod admission;
 mod command;
 pub mod fast_acquire;
-pub mod fast_admit;
 pub mod find;
 pub mod heartbeat;
 pub mod indexes;
-#[cfg(feature = "memory")]
-pub mod memory;
 pub mod probe;
 mod queue;
 pub mod release;
@@ -28,7 +25,7 @@ pub mod renew;
 pub mod renew_holders;
 pub mod reply;
 pub mod snapshot;
-#[cfg(test)]
+#[cfg(all(test, feature = "__tests"))]
 mod tests;
 mod variables;
 pub mod watch;
@@ -36,10 +33,10 @@ pub mod watch;
 pub(crate) use self::reply::{decode_counted, decode_update, no_write_error, refused_statements};
 pub(crate) use self::variables::{Scope, Variable, bind, filter, in_scope, map, reduce};
 pub use self::{
-    acquire::*, fast_acquire::*, fast_admit::*, find::*, heartbeat::*, indexes::*, probe::*,
-    release::*, renew::*, renew_holders::*, watch::*,
+    acquire::*, fast_acquire::*, find::*, heartbeat::*, indexes::*, probe::*, release::*, renew::*,
+    renew_holders::*, watch::*,
 };
-pub use command::{Command, DecodeError, InMemory, StatementError};
+pub use command::{Command, DecodeError, StatementError};
 pub use reply::{Ended, Matched, RefusedStatements, write_concern_error};
 pub use snapshot::LeaseSnapshot;
 
@@ -170,7 +167,7 @@ fn one_more(number: &str) -> Document {
 }
 
 /// The echo: a moment on this process's clock in microseconds, rounded down, stored in the document and read back.
-fn echo(sent: Instant) -> i64 {
+pub fn echo(sent: Instant) -> i64 {
     i64::try_from(sent.as_micros()).unwrap_or(i64::MAX)
 }
 

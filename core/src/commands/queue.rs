@@ -109,10 +109,14 @@ pub(super) const RECHECK: char = '!';
 pub(super) fn recheck() -> Document {
     let live = filter(entries(), |each| all([is_entry(each), is_live(each)]));
     bind("head", doc! { "$arrayElemAt": [live, 0] }, |head| {
-        let mark = format!("@{RECHECK}");
-        let text = doc! { "$concat": [head.field(entry::ID), mark, millis("$$NOW")] };
+        let text = recheck_of(head.field(entry::ID));
         cond(eq(doc! { "$type": head }, "object"), text, path(format::PROMOTED))
     })
+}
+
+/// The same where the first waiter's entry has this id.
+pub(super) fn recheck_of(id: impl Into<Bson>) -> Document {
+    doc! { "$concat": [id.into(), format!("@{RECHECK}"), millis("$$NOW")] }
 }
 
 /// The text of a date: its milliseconds.

@@ -170,7 +170,6 @@ impl Command for Resume {
 
 impl Resume {
     /// The terms as `spec::resume` has them.
-    #[cfg(any(test, feature = "memory"))]
     pub fn terms(&self) -> crate::spec::ResumeTerms {
         crate::spec::ResumeTerms {
             ttl: self.ttl.map(millis_up),

@@ -104,16 +104,12 @@ fn holder(element: &Document, now: i64) -> Option<(i64, LeaseHolder)> {
     number(holder::MAX_CLOCK_SKEW_MS)?;
     let permits = number(holder::PERMITS).filter(|permits| *permits >= 1)?;
     let expires_at = element.get_datetime(holder::EXPIRES_AT).ok()?.timestamp_millis();
+    let (value, limit) = (text(element, holder::VALUE)?, number(holder::LIMIT)?);
     let shown = LeaseHolder {
-        value: text(element, holder::VALUE)?,
         owner: text(element, holder::OWNER),
-        permits: small(permits),
-        limit: small(number(holder::LIMIT)?),
         acquired_at: date(element, holder::ACQUIRED_AT),
-        expires_at: date(element, holder::EXPIRES_AT),
-        remaining: from_millis(expires_at.saturating_sub(now)),
         metadata: element.get_document(holder::METADATA).cloned().unwrap_or_default(),
-        held_here: false,
+        ..LeaseHolder::without_grant(value, small(permits), small(limit), expires_at, now)
     };
     Some((expires_at, shown))
 }

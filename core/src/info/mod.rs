@@ -1,5 +1,6 @@
 //! The state of a lease, as its document shows it.
 
+mod metadata;
 pub mod text;
 
 use std::fmt;
@@ -14,6 +15,8 @@ use crate::rules::tombstone::is_tombstone;
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 use text::printable;
+
+pub use metadata::{MetadataError, to_document};
 
 /// A lease as its document shows it: its holder, its start and its remaining time.
 ///
@@ -53,7 +56,7 @@ pub struct LeaseInfo {
     /// In the refusal of a call for permits, it is the time until the first holder's expiry.
     #[serde(rename = "remaining_ms", serialize_with = "as_known_millis")]
     pub remaining: Option<Duration>,
-    /// The metadata that the holder attached. Empty if another program holds the lease.
+    /// The metadata that the holder attached, as they are stored. Empty if another program holds the lease.
     pub metadata: Document,
     /// How many permits are in use: 1 while one holder has the whole lease, and 0 while it is free.
     ///
@@ -103,7 +106,7 @@ pub struct LeaseHolder {
     /// The time from the server's reply to that expiry.
     #[serde(rename = "remaining_ms", serialize_with = "as_millis")]
     pub remaining: Duration,
-    /// The metadata that the holder attached.
+    /// The metadata that the holder attached, as they are stored.
     pub metadata: Document,
     /// Whether this very process is the holder, judged by its value or its owner's `host:pid`.
     pub held_here: bool,
@@ -125,9 +128,34 @@ pub enum LeaseState {
     },
 }
 
+impl LeaseHolder {
+    /// A holder without what its grant shows. The dates are milliseconds of the server's clock.
+    #[doc(hidden)]
+    pub fn without_grant(
+        value: String,
+        permits: u32,
+        limit: u32,
+        expires_at: i64,
+        now: i64,
+    ) -> LeaseHolder {
+        LeaseHolder {
+            value,
+            owner: None,
+            permits,
+            limit,
+            acquired_at: None,
+            expires_at: DateTime::from_timestamp_millis(expires_at),
+            remaining: from_millis(expires_at.saturating_sub(now)),
+            metadata: Document::new(),
+            held_here: false,
+        }
+    }
+}
+
 impl LeaseInfo {
     /// A lease without what its grant, its queue and its holders show. The dates are milliseconds of the server's
     /// clock.
+    #[doc(hidden)]
     pub fn without_grant(
         name: String,
         value: Option<String>,
@@ -187,6 +215,7 @@ impl LeaseInfo {
 
     /// Makes it ready for users: sets `held_here`, and takes away `mongo-lease/shared`, which is no holder's.
     /// `manager` is the prefix of this manager's values, `process` the end of its owners.
+    #[doc(hidden)]
     pub fn recognize(&mut self, manager: &ManagerId, process: &str) {
         self.value.take_if(|value| LeaseInfo::is_shared_value(value));
         let is_ours = |value: Option<&String>, owner: Option<&String>| {
@@ -203,6 +232,7 @@ impl LeaseInfo {
 
     /// Sets the permits in use and the limit, by the permits and the limit of each holder: unknown, where they are
     /// numbers that no call can ask for.
+    #[doc(hidden)]
     pub fn count_permits(&mut self, holders: impl IntoIterator<Item = (u32, u32)>) {
         let (mut in_use, mut limit) = (0_u32, u32::MAX);
         for (permits, own_limit) in holders {
@@ -216,11 +246,13 @@ impl LeaseInfo {
 
     /// The limit of a lease that several hold, where it is smaller than that of a call: two programs disagree, unless a
     /// deployment is going on.
+    #[doc(hidden)]
     pub fn limit_below(&self, of_call: u32) -> Option<u32> {
         self.limit.filter(|limit| self.shared && *limit < of_call)
     }
 
     /// Sets the holders of a lease that several hold, with what follows from them. No holder: the list is corrupt.
+    #[doc(hidden)]
     pub fn set_holders(&mut self, holders: Vec<LeaseHolder>) {
         self.count_permits(holders.iter().map(|holder| (holder.permits, holder.limit)));
         self.holders = holders;

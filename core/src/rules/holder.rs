@@ -189,7 +189,7 @@ impl Holder {
             Renewal::Due(_) if capped => Instant::FAR_FUTURE,
             Renewal::Due(due) => due,
             // A renewal past its deadline goes on, and the next one is sent beside it.
-            Renewal::Pending(sent) => sent.after(timing.attempt_deadline),
+            Renewal::Pending(sent) => sent.after(timing.attempt_timeout),
         }
     }
 

@@ -13,27 +13,27 @@ pub const MAX_CLOCK_SKEW_DEFAULT: Duration = Duration::from_secs(1);
 /// The largest maximum clock skew.
 pub const MAX_CLOCK_SKEW_MAX: Duration = Duration::from_secs(3600);
 /// The default time limit of one attempt.
-pub const ATTEMPT_DEADLINE_DEFAULT: Duration = Duration::from_secs(5);
+pub const ATTEMPT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(5);
 /// The shortest time limit of an attempt.
-pub const ATTEMPT_DEADLINE_MIN: Duration = Duration::from_millis(10);
+pub const ATTEMPT_TIMEOUT_MIN: Duration = Duration::from_millis(10);
 /// The default wait of an acquire.
 pub const WAIT_DEFAULT: Duration = Duration::from_secs(30);
 /// The default time limit for building a manager. The driver needs up to 30 s to report that it finds no server.
-pub const BUILD_DEADLINE_DEFAULT: Duration = Duration::from_secs(35);
+pub const BUILD_TIMEOUT_DEFAULT: Duration = Duration::from_secs(35);
 /// The default time limit of a release.
-pub const RELEASE_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
+pub const RELEASE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 /// The default time limit of a shutdown.
-pub const SHUTDOWN_DEADLINE_DEFAULT: Duration = Duration::from_secs(10);
+pub const SHUTDOWN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 /// The default waiter ttl: how long a queue entry lasts after a heartbeat.
 pub const WAITER_TTL_DEFAULT: Duration = Duration::from_secs(10);
 /// The shortest waiter ttl: it leaves time for a round trip of a heartbeat.
 pub const WAITER_TTL_MIN: Duration = Duration::from_millis(500);
 /// The longest waiter ttl. A waiter that has died delays others by this much.
 pub const WAITER_TTL_MAX: Duration = Duration::from_secs(600);
-/// The default poll floor: a waiter's longest pause without any signal.
-pub const POLL_FLOOR_DEFAULT: Duration = Duration::from_secs(15);
-/// The longest poll floor. A waiter without a time limit must send another attempt at some time.
-pub const POLL_FLOOR_MAX: Duration = Duration::from_secs(24 * 3600);
+/// The default `recheck_every`: a waiter's longest pause without any signal.
+pub const RECHECK_EVERY_DEFAULT: Duration = Duration::from_secs(15);
+/// The longest `recheck_every`. A waiter without a time limit must send another attempt at some time.
+pub const RECHECK_EVERY_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The maximum number of entries in a queue.
 pub const QUEUE_MAX: u32 = 1_024;
 
@@ -51,7 +51,7 @@ pub struct Timing {
     /// How much earlier a renewal may be sent, to share a command with others.
     pub renew_slack: Duration,
     /// The time limit of one attempt.
-    pub attempt_deadline: Duration,
+    pub attempt_timeout: Duration,
 }
 
 /// Why a set of durations is refused.
@@ -62,10 +62,10 @@ pub enum TimingDefect {
     /// The maximum clock skew is out of range.
     MaxClockSkew(Duration),
     /// An attempt could outlast the lease that it acquires, or has no time at all.
-    AttemptDeadline {
-        /// The requested deadline.
-        attempt_deadline: Duration,
-        /// The longest deadline for this ttl.
+    AttemptTimeout {
+        /// The requested time.
+        attempt_timeout: Duration,
+        /// The longest for this ttl.
         longest: Duration,
     },
 }
@@ -78,7 +78,7 @@ impl Timing {
     pub fn new(
         ttl: Duration,
         max_clock_skew: Duration,
-        attempt_deadline: Option<Duration>,
+        attempt_timeout: Option<Duration>,
     ) -> Result<Timing, TimingDefect> {
         if ttl < TTL_MIN || ttl > TTL_MAX {
             return Err(TimingDefect::Ttl(ttl));
@@ -87,9 +87,9 @@ impl Timing {
             return Err(TimingDefect::MaxClockSkew(max_clock_skew));
         }
         let longest = ttl / 2;
-        let asked = attempt_deadline.unwrap_or(ATTEMPT_DEADLINE_DEFAULT.min(longest));
-        if asked < ATTEMPT_DEADLINE_MIN || asked > longest {
-            return Err(TimingDefect::AttemptDeadline { attempt_deadline: asked, longest });
+        let asked = attempt_timeout.unwrap_or(ATTEMPT_TIMEOUT_DEFAULT.min(longest));
+        if asked < ATTEMPT_TIMEOUT_MIN || asked > longest {
+            return Err(TimingDefect::AttemptTimeout { attempt_timeout: asked, longest });
         }
         let timing = Timing {
             ttl,
@@ -97,16 +97,16 @@ impl Timing {
             margin: margin_of(ttl),
             renew_after: ttl / 3,
             renew_slack: ttl / 48,
-            attempt_deadline: asked,
+            attempt_timeout: asked,
         };
-        debug_assert!(timing.renew_after + timing.attempt_deadline < timing.ttl - timing.margin);
+        debug_assert!(timing.renew_after + timing.attempt_timeout < timing.ttl - timing.margin);
         Ok(timing)
     }
 
     /// The time limit of a bulk renewal. It is short, so that a document that a transaction holds delays the other
     /// leases only a little, and there is time to try again without it.
     pub fn bulk_deadline(&self) -> Duration {
-        self.attempt_deadline * 2 / 5
+        self.attempt_timeout * 2 / 5
     }
 
     /// How long a holder may rely on a grant, counted from sending.

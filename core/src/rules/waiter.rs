@@ -72,7 +72,7 @@ pub struct WaitRefusal {
     /// The delay until the next attempt without a stream.
     pub poll: Duration,
     /// The longest delay until the next attempt.
-    pub poll_floor: Duration,
+    pub recheck_every: Duration,
 }
 
 /// The next action of a waiter.
@@ -131,8 +131,8 @@ impl Waiter {
                 self.acquire_at = self.recheck_at(now, &refusal);
             }
             WaitEvent::Recheck => self.acquire_at = Instant::START,
-            WaitEvent::Leads(poll_floor) => {
-                self.acquire_at = self.acquire_at.min(self.dead_at(now, poll_floor));
+            WaitEvent::Leads(recheck_every) => {
+                self.acquire_at = self.acquire_at.min(self.dead_at(now, recheck_every));
             }
             WaitEvent::Promoted { sent, expires_at_ms } => {
                 let is_current = sent >= self.refused_at && sent <= now;
@@ -184,19 +184,19 @@ impl Waiter {
             .map_or(Instant::FAR_FUTURE, |remaining| now.after(remaining).after(BEHIND_EXPIRY));
         let is_first = refusal.ahead == 0;
         match (refusal.is_notified, is_first) {
-            (true, true) => now.after(refusal.poll_floor).min(free_at),
+            (true, true) => now.after(refusal.recheck_every).min(free_at),
             (true, false) if refusal.led_by > 0 => {
-                now.after(refusal.poll_floor.saturating_mul(refusal.led_by.saturating_add(1)))
+                now.after(refusal.recheck_every.saturating_mul(refusal.led_by.saturating_add(1)))
             }
-            (true, false) => self.dead_at(now, refusal.poll_floor),
+            (true, false) => self.dead_at(now, refusal.recheck_every),
             (false, true) => now.after(refusal.poll).min(free_at),
             (false, false) => now.after(refusal.poll * (1 + refusal.ahead.min(STEPS_BACK_MAX))),
         }
     }
 
     /// When a waiter before this one that was promoted just now, and has died, holds no longer.
-    fn dead_at(&self, now: Instant, poll_floor: Duration) -> Instant {
-        now.after(self.waiter_ttl.min(poll_floor))
+    fn dead_at(&self, now: Instant, recheck_every: Duration) -> Instant {
+        now.after(self.waiter_ttl.min(recheck_every))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::rules::permits::LIMIT_MAX;
 /// The holders in the list that a write keeps: those that have not expired, and the caller.
 pub(super) fn kept<T: Types>(
     document: &Document<T>,
-    caller: Option<&AcquireRequest<T>>,
+    caller: Option<&AcquireAttempt<T>>,
     now: i64,
     protections: &impl Protections,
 ) -> Vec<Holder<T>> {
@@ -23,7 +23,7 @@ pub(super) fn kept<T: Types>(
 pub(super) fn line<T: Types>(
     document: &Document<T>,
     kept: &[Holder<T>],
-    caller: Option<&AcquireRequest<T>>,
+    caller: Option<&AcquireAttempt<T>>,
     now: i64,
 ) -> Vec<Entry<T>> {
     let counts = |entry: &&Entry<T>| {
@@ -65,6 +65,19 @@ pub(super) struct Room<'a, T: Types, P> {
 }
 
 impl<T: Types, P: Protections> Room<'_, T, P> {
+    /// The document after an attempt of an exclusive caller, which is in the line: the lease is its own, or it waits.
+    /// Where others wait for a free lease, the first of them is told to come. It gets no grant: nobody knows whether
+    /// its process still runs.
+    pub(super) fn taken(self, before: Document<T>, line: Vec<Entry<T>>) -> Document<T> {
+        let first = line.first().filter(|_| self.is_open);
+        if first.is_some_and(|first| self.is_asker(first)) {
+            return self.filled(before, line);
+        }
+        let told = first.map(|first| Promoted::Recheck { id: first.id.clone() });
+        let queue = queue::after(&before.queue, line);
+        Document { queue, promoted: told.or(before.promoted), ..before }
+    }
+
     /// The document after the admission of as many waiters as fit. `line` are the entries that count, in order.
     ///
     /// A waiter for an exclusive lease gets the plain form of the document, without the earlier holders: each later

@@ -91,9 +91,10 @@ pub struct Grant<T: Types> {
     pub details: T::Details,
 }
 
-/// One grant of one holder: this is how renewals and guards name theirs.
+/// One grant of one holder: this is how renewals and guards name theirs in a document. With the name of the lease it is
+/// a `GrantKey` (`commands`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GrantKey<T: Types> {
+pub struct OwnGrant<T: Types> {
     /// The holder's value.
     pub value: T::Value,
     /// The id of its grant.
@@ -259,7 +260,7 @@ impl<T: Types> Document<T> {
     }
 
     /// Whether it shows this grant. An id belongs to one grant, so `grant.value` need not be compared.
-    pub(super) fn shows(&self, key: &GrantKey<T>) -> bool {
+    pub(super) fn shows(&self, key: &OwnGrant<T>) -> bool {
         self.is_held_by(&key.value) && self.grant.as_ref().is_some_and(|grant| grant.id == key.id)
     }
 

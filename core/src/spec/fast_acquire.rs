@@ -6,19 +6,19 @@ use super::*;
 /// Grants a free lease without a queue to a call for the exclusive lease; else changes nothing.
 pub fn fast_acquire<T: Types>(
     found: Option<Document<T>>,
-    request: &AcquireRequest<T>,
+    attempt: &AcquireAttempt<T>,
     now: i64,
     protections: &impl Protections,
-) -> (Option<Document<T>>, AcquireReply<T>) {
+) -> (Option<Document<T>>, AcquireAnswer<T>) {
     let mut document = found.unwrap_or_else(Document::empty);
     let may_pass = !has_queue(&document.queue) || !protections.has_order();
     if document.expiry.has_passed(now) && may_pass {
-        let own = request.entry(None, now, protections);
-        document.value = Some(request.value.clone());
-        document.expiry = Expiry::At(request.lasts_until(now));
+        let own = attempt.entry(None, now, protections);
+        document.value = Some(attempt.value.clone());
+        document.expiry = Expiry::At(attempt.lasts_until(now));
         document.grant = Some(own.grant(now, document.writes() + 1));
     }
-    let reply = fast_reply(&document, request, now);
+    let reply = fast_reply(&document, attempt, now);
     (Some(document), reply)
 }
 
@@ -27,19 +27,19 @@ pub fn fast_acquire<T: Types>(
 /// Many attempts in one command get no documents back: one read answers them all.
 pub fn fast_reply<T: Types>(
     found: &Document<T>,
-    request: &AcquireRequest<T>,
+    attempt: &AcquireAttempt<T>,
     now: i64,
-) -> AcquireReply<T> {
-    let is_granted = found.holders_grant().is_some_and(|grant| grant.id == request.id);
-    let is_held_by_caller = found.is_held_by(&request.value);
+) -> AcquireAnswer<T> {
+    let is_granted = found.holders_grant().is_some_and(|grant| grant.id == attempt.id);
+    let is_held_by_caller = found.is_held_by(&attempt.value);
     match found.expiry {
         Expiry::At(_) | Expiry::Absent if is_granted && is_held_by_caller => {
-            AcquireReply::Granted(request.id.clone())
+            AcquireAnswer::Granted(attempt.id.clone())
         }
-        Expiry::At(at) if at > now && !is_held_by_caller && request.joins.is_none() => {
-            AcquireReply::Refused { ahead: None, remaining: Some(at - now) }
+        Expiry::At(at) if at > now && !is_held_by_caller && attempt.joins.is_none() => {
+            AcquireAnswer::Refused { ahead: None, remaining: Some(at - now) }
         }
-        Expiry::At(_) | Expiry::Absent | Expiry::Damaged => AcquireReply::UseSlowForm,
+        Expiry::At(_) | Expiry::Absent | Expiry::Damaged => AcquireAnswer::UseSlowForm,
     }
 }
 
@@ -48,44 +48,44 @@ pub fn fast_reply<T: Types>(
 /// It must not admit a caller that holds already: a late first attempt finds the grant of the second one.
 pub fn fast_admit<T: Types>(
     found: Option<Document<T>>,
-    request: &AcquireRequest<T>,
+    attempt: &AcquireAttempt<T>,
     now: i64,
     protections: &impl Protections,
-) -> (Option<Document<T>>, AcquireReply<T>) {
+) -> (Option<Document<T>>, AcquireAnswer<T>) {
     let before = found.unwrap_or_else(Document::empty);
     let kept = admission::kept(&before, None, now, protections);
     let is_open = before.expiry.has_passed(now) || !kept.is_empty();
-    let is_holder = kept.iter().any(|holder| request.is_holder(holder));
+    let is_holder = kept.iter().any(|holder| attempt.is_holder(holder));
     let is_twice = is_holder && protections.fast_attempt_finds_own();
-    let own = request.entry(None, now, protections);
-    let room = Room { kept, is_open, asker: Some(&request.value), now, protections };
+    let own = attempt.entry(None, now, protections);
+    let room = Room { kept, is_open, asker: Some(&attempt.value), now, protections };
     let beside_holders = room.filled(before.clone(), vec![own]);
     let is_admitted = !has_queue(&before.queue) && !is_twice && beside_holders.queue.is_empty();
     let queue = before.queue.clone();
     let after = if is_admitted { Document { queue, ..beside_holders } } else { before };
-    let reply = fast_admit_reply(&after, request, now);
+    let reply = fast_admit_reply(&after, attempt, now);
     (Some(after), reply)
 }
 
 /// The answer to a fast attempt, from the document after it.
 pub fn fast_admit_reply<T: Types>(
     found: &Document<T>,
-    request: &AcquireRequest<T>,
+    attempt: &AcquireAttempt<T>,
     now: i64,
-) -> AcquireReply<T> {
-    let own = found.sharers().into_iter().find(|holder| holder.grant.value == request.value);
-    let is_held_by_caller = own.is_some() || found.is_held_by(&request.value);
+) -> AcquireAnswer<T> {
+    let own = found.sharers().into_iter().find(|holder| holder.grant.value == attempt.value);
+    let is_held_by_caller = own.is_some() || found.is_held_by(&attempt.value);
     // Behind a dead entry there may be room, and only the slow form removes it.
-    let is_slow = is_held_by_caller || request.joins.is_some() || has_queue(&found.queue);
+    let is_slow = is_held_by_caller || attempt.joins.is_some() || has_queue(&found.queue);
     match (found.expiry, own) {
-        (Expiry::At(_), Some(own)) if own.grant.id == request.id => {
-            AcquireReply::Granted(own.grant.id)
+        (Expiry::At(_), Some(own)) if own.grant.id == attempt.id => {
+            AcquireAnswer::Granted(own.grant.id)
         }
         (Expiry::At(at), None) if at > now && !is_slow => {
             let remaining = admission::first_expiry(found).remaining(now);
-            AcquireReply::Refused { ahead: None, remaining }
+            AcquireAnswer::Refused { ahead: None, remaining }
         }
-        (Expiry::At(_) | Expiry::Absent | Expiry::Damaged, _) => AcquireReply::UseSlowForm,
+        (Expiry::At(_) | Expiry::Absent | Expiry::Damaged, _) => AcquireAnswer::UseSlowForm,
     }
 }
 

@@ -14,7 +14,7 @@
 //! | `document` | the fields of a lease with their types, and when it is free | |
 //! | `protections` | the decisions on which the others rely, each on its own | |
 //! | `admission` | the rule: who counts, how many waiters fit, and the document after their admission | |
-//! | `request`, `acquire` | admits waiters and the caller, or adds the caller to the queue | `acquire`; `insert`: `fast_acquire` |
+//! | `attempt`, `acquire` | admits waiters and the caller, or adds the caller to the queue | `acquire`; `insert`: `fast_acquire` |
 //! | `fast_acquire` | the cheapest attempts: the caller alone is admitted, or nothing changes | `fast_acquire`, `fast_admit` |
 //! | `renew` | prolongs grants; `guard` and `resume` do too | `renew`, `renew_holders`, `guard` |
 //! | `queue` | which entries live, and heartbeats | `heartbeat` |
@@ -30,26 +30,30 @@
 
 mod acquire;
 mod admission;
+mod attempt;
 mod document;
 mod fast_acquire;
 mod neighbours;
+#[cfg(any(test, feature = "__mistakes"))]
+mod off;
 mod protections;
 mod queue;
 mod release;
 mod renew;
-mod request;
 #[cfg(test)]
 mod tests;
 
-pub use acquire::{AcquireReply, acquire, insert};
+pub use acquire::{AcquireAnswer, acquire, insert};
+pub use attempt::{AcquireAttempt, QueueOptions};
 pub use document::{
-    Admission, DamagedHolder, Document, Element, Entry, Expiry, Grant, GrantKey, Holder,
-    HolderElement, Holders, LONG_AGO, Listed, Promoted, Queue, Types,
+    Admission, DamagedHolder, Document, Element, Entry, Expiry, Grant, Holder, HolderElement,
+    Holders, LONG_AGO, Listed, OwnGrant, Promoted, Queue, Types,
 };
 pub use fast_acquire::{fast_acquire, fast_admit, fast_admit_reply, fast_reply};
 pub use neighbours::{foreign_acquire, foreign_release, ttl_delete};
+#[cfg(any(test, feature = "__mistakes"))]
+pub use off::{Off, PROTECTIONS};
 pub use protections::{AsBuilt, Protections};
 pub use queue::heartbeat;
 pub use release::{EndScope, GrantMatch, delete, end, release_later, tombstone};
 pub use renew::{ResumeTerms, guard, renew, renew_holders, resume};
-pub use request::{AcquireRequest, QueueOptions};

@@ -9,7 +9,7 @@ use super::*;
 /// whether it may believe the answer.
 pub fn renew<T: Types>(
     found: Option<Document<T>>,
-    key: &GrantKey<T>,
+    key: &OwnGrant<T>,
     lasts: i64,
     now: i64,
     sent: i64,
@@ -30,7 +30,7 @@ pub fn renew<T: Types>(
 /// it.
 pub fn guard<T: Types>(
     found: Option<Document<T>>,
-    key: &GrantKey<T>,
+    key: &OwnGrant<T>,
     lasts: i64,
     now: i64,
     sent: i64,
@@ -46,14 +46,14 @@ pub fn guard<T: Types>(
 /// With the key's own id as the fresh one, the grant is renewed and its key stays valid.
 pub fn resume<T: Types>(
     found: Option<Document<T>>,
-    key: &GrantKey<T>,
+    key: &OwnGrant<T>,
     fresh: T::GrantId,
     terms: ResumeTerms,
     now: i64,
     sent: i64,
     protections: &impl Protections,
 ) -> (Option<Document<T>>, bool) {
-    let resumed = GrantKey { value: key.value.clone(), id: fresh.clone() };
+    let resumed = OwnGrant { value: key.value.clone(), id: fresh.clone() };
     match found {
         Some(mut document)
             if matches!(document.expiry, Expiry::At(at) if at > now)

@@ -1,7 +1,7 @@
 //! The traps of the rule, each as one sequence of effects. The agreement test has the same effects on a real server.
 
 use super::{
-    AcquireReply, AcquireRequest, AsBuilt, Document, EndScope, Expiry, GrantMatch, HolderElement,
+    AcquireAnswer, AcquireAttempt, AsBuilt, Document, EndScope, Expiry, GrantMatch, HolderElement,
     Holders, Promoted, QueueOptions, Types, acquire, delete, end, fast_acquire, fast_admit,
     renew_holders,
 };
@@ -32,10 +32,10 @@ impl Types for Numbers {
 
 const TTL: i64 = 30;
 
-fn request(value: char, attempt: u8, permits: u32, limit: u32) -> AcquireRequest<Numbers> {
-    AcquireRequest {
+fn attempt(value: char, attempt_no: u8, permits: u32, limit: u32) -> AcquireAttempt<Numbers> {
+    AcquireAttempt {
         value,
-        id: (value, attempt),
+        id: (value, attempt_no),
         permits: Permits::new(permits, limit).expect("valid permits"),
         ttl: TTL,
         max_clock_skew: 0,
@@ -55,21 +55,21 @@ struct Lease {
 
 impl Lease {
     /// A full attempt. Whether it was granted.
-    fn admit(&mut self, request: &AcquireRequest<Numbers>) -> bool {
-        let (after, reply) = acquire(self.document.take(), request, self.now, &AsBuilt);
+    fn admit(&mut self, attempt: &AcquireAttempt<Numbers>) -> bool {
+        let (after, reply) = acquire(self.document.take(), attempt, self.now, &AsBuilt);
         self.document = after;
-        matches!(reply, AcquireReply::Granted(_))
+        matches!(reply, AcquireAnswer::Granted(_))
     }
 
-    fn fast_admit(&mut self, request: &AcquireRequest<Numbers>) -> AcquireReply<Numbers> {
-        let (after, reply) = fast_admit(self.document.take(), request, self.now, &AsBuilt);
+    fn fast_admit(&mut self, attempt: &AcquireAttempt<Numbers>) -> AcquireAnswer<Numbers> {
+        let (after, reply) = fast_admit(self.document.take(), attempt, self.now, &AsBuilt);
         self.document = after;
         reply
     }
 
     /// A full attempt for the exclusive lease. Whether it was granted.
-    fn acquire(&mut self, value: char, attempt: u8) -> bool {
-        self.admit(&request(value, attempt, 1, 1))
+    fn acquire(&mut self, value: char, attempt_no: u8) -> bool {
+        self.admit(&attempt(value, attempt_no, 1, 1))
     }
 
     /// Ends any grant of this value, or takes its entry out. Whether it matched.
@@ -107,19 +107,19 @@ fn is(shown: (String, String), holders: &str, waiters: &str) -> bool {
 #[test]
 fn a_late_fast_attempt_is_not_admitted_twice() {
     let mut lease = Lease::default();
-    assert!(lease.admit(&request('a', 2, 1, 3)));
-    assert_eq!(lease.fast_admit(&request('a', 1, 1, 3)), AcquireReply::UseSlowForm);
+    assert!(lease.admit(&attempt('a', 2, 1, 3)));
+    assert_eq!(lease.fast_admit(&attempt('a', 1, 1, 3)), AcquireAnswer::UseSlowForm);
     assert!(is(lease.shown(), "a", ""));
-    assert_eq!(lease.fast_admit(&request('b', 1, 1, 3)), AcquireReply::Granted(('b', 1)));
+    assert_eq!(lease.fast_admit(&attempt('b', 1, 1, 3)), AcquireAnswer::Granted(('b', 1)));
     assert!(is(lease.shown(), "ab", ""));
 }
 
 #[test]
 fn a_repeated_attempt_finds_its_own_grant() {
     let mut lease = Lease::default();
-    assert!(lease.admit(&request('a', 1, 2, 3)));
+    assert!(lease.admit(&attempt('a', 1, 2, 3)));
     lease.now = 5;
-    assert!(lease.admit(&request('a', 2, 2, 3)));
+    assert!(lease.admit(&attempt('a', 2, 2, 3)));
     let [holder] = lease.document().sharers().try_into().expect("one holder");
     assert_eq!((holder.grant.id, holder.expires_at, holder.grant.writes), (('a', 1), 35, 2));
 }
@@ -127,9 +127,9 @@ fn a_repeated_attempt_finds_its_own_grant() {
 #[test]
 fn giving_up_admits_those_for_whom_it_makes_room() {
     let mut lease = Lease::default();
-    assert!(lease.admit(&request('a', 1, 2, 3)));
-    assert!(!lease.admit(&request('b', 1, 3, 3)));
-    assert!(!lease.admit(&request('c', 1, 1, 3)), "one fits, and waits behind three");
+    assert!(lease.admit(&attempt('a', 1, 2, 3)));
+    assert!(!lease.admit(&attempt('b', 1, 3, 3)));
+    assert!(!lease.admit(&attempt('c', 1, 1, 3)), "one fits, and waits behind three");
     assert!(lease.release('b'));
     assert!(is(lease.shown(), "ac", ""));
     let admitted: Vec<_> = lease.document().admitted.iter().map(|it| it.id).collect();
@@ -139,7 +139,7 @@ fn giving_up_admits_those_for_whom_it_makes_room() {
 #[test]
 fn grants_of_one_lease_are_renewed_only_together() {
     let mut lease = Lease::default();
-    assert!(lease.admit(&request('a', 1, 1, 3)) && lease.admit(&request('b', 1, 1, 3)));
+    assert!(lease.admit(&attempt('a', 1, 1, 3)) && lease.admit(&attempt('b', 1, 1, 3)));
     lease.now = 5;
     assert!(lease.renew(&[('a', 1), ('b', 1)]));
     assert!(lease.release('b'));
@@ -153,8 +153,8 @@ fn grants_of_one_lease_are_renewed_only_together() {
 #[test]
 fn the_document_expires_with_its_last_holder() {
     let mut lease = Lease::default();
-    assert!(lease.admit(&AcquireRequest { ttl: 100, ..request('a', 1, 1, 1_000) }));
-    assert!(lease.admit(&request('b', 1, 1, 1_000)));
+    assert!(lease.admit(&AcquireAttempt { ttl: 100, ..attempt('a', 1, 1, 1_000) }));
+    assert!(lease.admit(&attempt('b', 1, 1, 1_000)));
     assert_eq!(lease.document().expiry, Expiry::At(100));
     assert!(lease.release('a'));
     assert_eq!(lease.document().expiry, Expiry::At(30));
@@ -165,8 +165,8 @@ fn the_document_expires_with_its_last_holder() {
 #[test]
 fn a_release_tells_the_first_waiter_of_an_earlier_end() {
     let mut lease = Lease::default();
-    assert!(lease.admit(&AcquireRequest { ttl: 100, ..request('a', 1, 1, 1_000) }));
-    assert!(['b', 'c'].iter().all(|value| lease.admit(&request(*value, 1, 1, 1_000))));
+    assert!(lease.admit(&AcquireAttempt { ttl: 100, ..attempt('a', 1, 1, 1_000) }));
+    assert!(['b', 'c'].iter().all(|value| lease.admit(&attempt(*value, 1, 1, 1_000))));
     assert!(!lease.acquire('w', 1) && !lease.acquire('v', 1));
     assert!(lease.release('c'));
     assert_eq!(lease.document().promoted, None, "the lease ends when it did");
@@ -179,7 +179,7 @@ fn a_release_tells_the_first_waiter_of_an_earlier_end() {
 #[test]
 fn a_holder_with_a_damaged_time_is_prolonged_for_the_time_of_the_renewal() {
     let mut lease = Lease::default();
-    assert!(lease.admit(&request('a', 1, 1, 3)));
+    assert!(lease.admit(&attempt('a', 1, 1, 3)));
     let document = lease.document.as_mut().expect("a document");
     let [HolderElement::Holder(holder)] = document.holders.elements_mut() else {
         panic!("one holder");
@@ -197,7 +197,7 @@ fn the_only_holder_alone_deletes_the_document() {
         let grant = GrantMatch::Grant((value, 1));
         delete(lease.document.clone(), &value, &grant, &AsBuilt)
     };
-    assert!(lease.admit(&request('a', 1, 1, 3)) && lease.admit(&request('b', 1, 1, 3)));
+    assert!(lease.admit(&attempt('a', 1, 1, 3)) && lease.admit(&attempt('b', 1, 1, 3)));
     assert!(!deleted(&lease, 'a').1, "another holds as well");
     assert!(lease.release('b'));
     assert!(!deleted(&lease, 'b').1);
@@ -226,7 +226,7 @@ fn a_release_beside_others_leaves_a_holder_alone_to_the_delete() {
 fn the_end_of_a_writer_admits_all_readers_at_once() {
     let mut lease = Lease::default();
     assert!(lease.acquire('w', 1));
-    let readers = ['a', 'b'].map(|value| request(value, 1, 1, 1_000));
+    let readers = ['a', 'b'].map(|value| attempt(value, 1, 1, 1_000));
     assert!(readers.iter().all(|reader| !lease.admit(reader)));
     assert!(lease.release('w'));
     assert!(is(lease.shown(), "ab", ""), "both in one write");
@@ -237,7 +237,7 @@ fn the_end_of_a_writer_admits_all_readers_at_once() {
 fn a_late_attempt_of_an_exclusive_holder_gives_its_lease_to_nobody() {
     let mut lease = Lease::default();
     assert!(lease.acquire('w', 1));
-    assert!(!lease.acquire('v', 1) && !lease.admit(&request('a', 1, 1, 1_000)));
+    assert!(!lease.acquire('v', 1) && !lease.admit(&attempt('a', 1, 1, 1_000)));
     lease.now = 5;
     assert!(lease.acquire('w', 2));
     assert_eq!((lease.document().value, lease.document().expiry), (Some('w'), Expiry::At(35)));
@@ -249,7 +249,7 @@ fn a_late_attempt_of_an_exclusive_holder_gives_its_lease_to_nobody() {
 fn calls_of_one_value_find_no_grant_under_another_kind_of_limit() {
     let mut lease = Lease::default();
     assert!(lease.acquire('w', 1));
-    let reader = AcquireRequest { joins: None, ..request('w', 2, 1, 1_000) };
+    let reader = AcquireAttempt { joins: None, ..attempt('w', 2, 1, 1_000) };
     assert!(!lease.admit(&reader), "the exclusive holder relies on its lease");
     assert!(lease.release('w') && lease.admit(&reader));
     assert!(!lease.acquire('w', 3), "a reader's grant is no exclusive lease");
@@ -257,25 +257,40 @@ fn calls_of_one_value_find_no_grant_under_another_kind_of_limit() {
 }
 
 #[test]
-fn an_attempt_on_an_expired_lease_admits_those_who_wait_before_it() {
+fn an_exclusive_attempt_on_an_expired_lease_calls_the_first_waiter() {
     let mut lease = Lease::default();
     assert!(lease.acquire('w', 1));
     lease.now = 25;
     assert!(!lease.acquire('v', 1));
     lease.now = 30;
     assert!(!lease.acquire('u', 1));
-    assert_eq!(lease.document().value, Some('v'));
-    assert_eq!(lease.document().promoted, Some(Promoted::Entry { id: ('v', 1), sent: 0 }));
+    assert_eq!(lease.document().value, Some('w'), "nobody knows whether the first waiter runs");
+    assert_eq!(lease.document().promoted, Some(Promoted::Recheck { id: ('v', 1) }));
+    assert!(is(lease.shown(), "", "vu"));
+    assert!(lease.acquire('v', 2), "it comes");
+    assert_eq!(lease.document().holders_grant().map(|grant| grant.id), Some(('v', 1)));
     assert!(is(lease.shown(), "", "u"));
+}
+
+#[test]
+fn an_attempt_for_permits_on_an_expired_lease_admits_all_who_fit() {
+    let mut lease = Lease::default();
+    assert!(lease.acquire('w', 1));
+    lease.now = 25;
+    assert!(!lease.admit(&attempt('a', 1, 1, 2)) && !lease.admit(&attempt('b', 1, 1, 2)));
+    lease.now = 30;
+    assert!(!lease.admit(&attempt('c', 1, 1, 2)));
+    assert!(is(lease.shown(), "ab", "c"));
+    assert_eq!(lease.document().admitted.len(), 2);
 }
 
 #[test]
 fn a_writer_is_passed_by_no_later_reader() {
     let mut lease = Lease::default();
-    assert!(lease.admit(&request('a', 1, 1, 1_000)));
+    assert!(lease.admit(&attempt('a', 1, 1, 1_000)));
     assert!(!lease.acquire('w', 1));
-    assert_eq!(lease.fast_admit(&request('b', 1, 1, 1_000)), AcquireReply::UseSlowForm);
-    assert!(!lease.admit(&request('b', 1, 1, 1_000)));
+    assert_eq!(lease.fast_admit(&attempt('b', 1, 1, 1_000)), AcquireAnswer::UseSlowForm);
+    assert!(!lease.admit(&attempt('b', 1, 1, 1_000)));
     assert!(is(lease.shown(), "a", "wb"));
     assert!(lease.release('a'));
     assert_eq!(lease.document().value, Some('w'), "in the form of exclusive leases");
@@ -286,16 +301,16 @@ fn a_writer_is_passed_by_no_later_reader() {
 #[test]
 fn stale_holders_are_never_revived() {
     let mut lease = Lease::default();
-    assert!(lease.admit(&request('a', 1, 1, 3)));
+    assert!(lease.admit(&attempt('a', 1, 1, 3)));
     lease.now = 30;
     let (after, reply) =
-        fast_acquire(lease.document.take(), &request('w', 1, 1, 1), lease.now, &AsBuilt);
+        fast_acquire(lease.document.take(), &attempt('w', 1, 1, 1), lease.now, &AsBuilt);
     lease.document = after;
-    assert_eq!(reply, AcquireReply::Granted(('w', 1)), "all holders have expired");
+    assert_eq!(reply, AcquireAnswer::Granted(('w', 1)), "all holders have expired");
     assert!(!lease.renew(&[('a', 1)]));
     assert!(!lease.release('a'));
     assert_eq!(lease.document().value, Some('w'));
     lease.now = 60;
-    assert!(lease.admit(&request('b', 1, 1, 3)));
+    assert!(lease.admit(&attempt('b', 1, 1, 3)));
     assert!(is(lease.shown(), "b", ""));
 }

@@ -11,7 +11,7 @@ use super::{FencedWrite, fence};
 use crate::error::Error;
 use crate::token::Token;
 
-const TOKEN: Token = Token::from_parts(1_700_000_000, 3);
+const TOKEN: Token = Token::from_u64(1_700_000_000 << 32 | 3);
 
 fn stamp() -> Timestamp {
     TOKEN.into()

@@ -1,15 +1,17 @@
 //! The examples of `docs/format.md`: each document is read, and each command turns the one before it into the next one.
 
+use std::sync::Arc;
+
 use crate::bson::Document;
 use crate::rules::ids::GrantId;
 use crate::rules::permits::Permits;
 use crate::spec::{
-    self, AcquireRequest, AsBuilt, EndScope, Expiry, GrantKey, GrantMatch, HolderElement,
+    self, AcquireAttempt, AsBuilt, EndScope, Expiry, GrantMatch, HolderElement, OwnGrant,
     QueueOptions,
 };
 
 use super::reading::{self, Readable};
-use crate::memory::{Details, LeaseDocument, Texts};
+use crate::texts::{Details, LeaseDocument, Texts};
 
 impl Readable for Texts {
     fn no_text() -> String {
@@ -28,11 +30,10 @@ impl Readable for Texts {
         text.into()
     }
 
-    fn details(found: &Document) -> Details {
-        Details {
-            owner: found.get_str("owner").unwrap_or_default().to_owned(),
-            metadata: found.get_document("metadata").cloned().unwrap_or_default(),
-        }
+    fn details(found: &Document) -> Arc<Details> {
+        let owner = found.get_str("owner").unwrap_or_default().to_owned();
+        let metadata = found.get_document("metadata").cloned().unwrap_or_default();
+        Arc::new(Details { owner, metadata })
     }
 }
 
@@ -87,9 +88,9 @@ impl Given<'_> {
         Permits::new(number("permits"), number("limit")).expect("valid permits")
     }
 
-    fn request(&self) -> AcquireRequest<Texts> {
+    fn request(&self) -> AcquireAttempt<Texts> {
         let waiter_ttl = self.0.get_i64("waiterTtlMs").ok();
-        AcquireRequest {
+        AcquireAttempt {
             value: self.text("value"),
             id: self.id(),
             permits: self.permits(),
@@ -109,7 +110,7 @@ impl Given<'_> {
         match self.text("command").as_str() {
             "acquire" => spec::acquire(found, &self.request(), now, &AsBuilt).0,
             "renew" => {
-                let (key, sent) = (GrantKey { value, id: self.id() }, self.number("sentMicros"));
+                let (key, sent) = (OwnGrant { value, id: self.id() }, self.number("sentMicros"));
                 spec::renew(found, &key, lasts(), now, sent, &AsBuilt).0
             }
             "heartbeat" => {

@@ -5,7 +5,6 @@ mod build;
 mod damaged_queue;
 mod decode;
 mod every;
-#[cfg(feature = "memory")]
 mod format_page;
 mod fuzz;
 mod holders;
@@ -13,10 +12,9 @@ mod literals;
 mod look_behind;
 mod no_clock;
 mod outcome;
+mod page_plan;
 mod paths;
 mod reading;
-#[cfg(feature = "memory")]
-mod shared_use;
 mod snapshot;
 mod variables;
 

@@ -79,16 +79,3 @@ pub(super) fn differences(now: &Document, then: &Document) -> Vec<(Path, Bson, B
         .map(|((path, now), (_, then))| (path, now, then))
         .collect()
 }
-
-/// Fails if two commands differ, and shows where: whole commands are too long to compare by eye.
-#[track_caller]
-pub(super) fn assert_same(found: &Document, wanted: &Document) {
-    let (leaves_found, leaves_wanted) = (leaves(found), leaves(wanted));
-    for pair in leaves_found.iter().zip(&leaves_wanted) {
-        let ((path, found), (other, wanted)) = pair;
-        assert!(path.0 == other.0, "{path}: {found}, and wanted {other}: {wanted}");
-        assert!(found == wanted, "{path}: {found}, and wanted {wanted}");
-    }
-    // One of them ends early, or empty values differ.
-    assert_eq!(found, wanted);
-}

@@ -1,20 +1,21 @@
 //! Negative controls: the comparison finds each deliberate change to the specification, and to a command.
 //!
 //! The sequences are the same in each run, so no control fails by chance. Half of the changes are found within ten
-//! sequences, and each within 300. Each control ends at its first difference. The differing step is one of the
-//! changed command, and the server accepted the command: a change that the server refuses shows nothing.
+//! sequences, most within 300, and one in sequence 1,164. Each control ends at its first difference. `record` has the
+//! number of that sequence, with which a run begins. The differing step is one of the changed command, and the server
+//! accepted the command: a change that the server refuses shows nothing.
 
 use std::collections::BTreeSet;
 
-use crate::spec::{AsBuilt, Protections};
+use crate::spec::{AsBuilt, Off, PROTECTIONS, Protections};
 use futures_util::stream::{self, StreamExt};
 use mongo_lease_testbed::{Seed, Server};
 
 use super::SIDE_BY_SIDE;
 use super::changes::{self, Change};
 use super::compare::{Difference, compare};
-use super::off::{Off, PROTECTIONS};
 use super::real::Real;
+use super::record::{self, HOW_TO, Record};
 use super::results::RESULTS;
 
 /// The number of sequences in which a difference must be found.
@@ -23,16 +24,15 @@ const SEED: u64 = 15;
 
 #[tokio::test]
 async fn each_protection_switched_off_is_found() {
-    let seed = Seed::fixed("specifications without a protection", SEED);
+    let mut search = Search::begin("specifications without a protection");
     let database = Server::shared().database().await;
     for method in PROTECTIONS {
         let real = Real::new(&database, None).await;
-        let found = first_difference(&real, &Off(method), method, &seed).await;
-        let (number, difference) =
-            found.unwrap_or_else(|| panic!("{method}: no difference in {SEQUENCES} sequences"));
-        eprintln!("{method} off: the {} differs in sequence {number}", difference.what);
-        assert!(difference.command.is_some(), "{method}: {difference}");
+        if let Some(difference) = search.find(&real, &Off(method), &without(method)).await {
+            assert!(difference.command.is_some(), "{method}: {difference}");
+        }
     }
+    search.end();
     database.drop_database().await.unwrap();
 }
 
@@ -74,25 +74,111 @@ fn each_command_has_a_change() {
     assert_eq!(changed, commands);
 }
 
-async fn find_each(what: &'static str, changes: &[Change]) {
-    let seed = Seed::fixed(what, SEED);
-    let database = Server::shared().database().await;
-    let mut missed = Vec::new();
-    for change in changes {
-        let name = format!("{} {}", change.command, change.name);
-        let real = Real::new(&database, Some(*change)).await;
-        let Some((number, difference)) = first_difference(&real, &AsBuilt, &name, &seed).await
-        else {
-            missed.push(name);
-            continue;
-        };
-        eprintln!("{name}: the {} differs in sequence {number}", difference.what);
-        assert_eq!(difference.command, Some(change.command), "{name}: {difference}");
-        // A command that the server refuses shows nothing.
-        assert_ne!(difference.what, "refusal", "{name}: {difference}");
+#[test]
+fn each_record_is_of_a_control() {
+    let controls = controls();
+    let is_control = |control: &str| controls.contains(control);
+    if record::is_written_anew() {
+        record::write(Record::new(), is_control);
     }
-    assert!(missed.is_empty(), "no difference in {SEQUENCES} sequences: {missed:#?}");
+    let record = record::read();
+    let others: Vec<_> = record.keys().filter(|control| !is_control(control)).collect();
+    assert!(others.is_empty(), "no controls: {others:#?}. `{HOW_TO}` takes them out");
+}
+
+/// The names of all controls.
+fn controls() -> BTreeSet<String> {
+    let changes = changes::ALL.into_iter().flatten().map(changed);
+    changes.chain(PROTECTIONS.into_iter().map(without)).collect()
+}
+
+fn changed(change: &Change) -> String {
+    format!("{} {}", change.command, change.name)
+}
+
+fn without(method: &str) -> String {
+    format!("without {method}")
+}
+
+async fn find_each(what: &'static str, changes: &[Change]) {
+    let mut search = Search::begin(what);
+    let database = Server::shared().database().await;
+    for change in changes {
+        let name = changed(change);
+        let real = Real::new(&database, Some(*change)).await;
+        if let Some(difference) = search.find(&real, &AsBuilt, &name).await {
+            assert_eq!(difference.command, Some(change.command), "{name}: {difference}");
+            // A command that the server refuses shows nothing.
+            assert_ne!(difference.what, "refusal", "{name}: {difference}");
+        }
+    }
+    search.end();
     database.drop_database().await.unwrap();
+}
+
+/// The search for the differences of some controls.
+struct Search {
+    seed: Seed,
+    /// Where each control was found before. `None`: with another seed, or while the record is written anew.
+    record: Option<Record>,
+    /// The findings of a search from the first sequence on.
+    found: Record,
+    missed: Vec<String>,
+}
+
+impl Search {
+    fn begin(what: &'static str) -> Search {
+        let seed = Seed::fixed(what, SEED);
+        let record = (seed.number() == SEED && !record::is_written_anew()).then(record::read);
+        Search { seed, record, found: Record::new(), missed: Vec::new() }
+    }
+
+    /// The control's difference, in the recorded sequence or else in the first one that has any.
+    async fn find(
+        &mut self,
+        real: &Real,
+        protections: &impl Protections,
+        control: &str,
+    ) -> Option<Difference> {
+        let recorded = self.record.as_ref().and_then(|record| record.get(control));
+        if let Some(number) = recorded {
+            let name = format!("${control}, recorded");
+            let seed = self.seed.number_of(number - 1);
+            if let Err(difference) = compare(real, protections, &name, seed).await {
+                eprintln!("{control}: the {} differs in sequence {number}", difference.what);
+                return Some(difference);
+            }
+        }
+        let Some((number, difference)) =
+            first_difference(real, protections, control, &self.seed).await
+        else {
+            self.missed.push(control.to_owned());
+            return None;
+        };
+        eprintln!("{control}: the {} differs first in sequence {number}", difference.what);
+        self.found.insert(control.to_owned(), number);
+        Some(difference)
+    }
+
+    /// # Panics
+    ///
+    /// When a control was not found, or not where the record says.
+    fn end(self) {
+        let Search { seed, record, found, missed } = self;
+        assert!(missed.is_empty(), "no difference in {SEQUENCES} sequences: {missed:#?}");
+        match record {
+            Some(_) => assert!(
+                found.is_empty(),
+                "all are found, but not where the record says, which makes each run slow: \
+                 {found:#?}. `{HOW_TO}` writes it anew"
+            ),
+            None if seed.number() == SEED => {
+                let controls = controls();
+                record::write(found, |control| controls.contains(control));
+            }
+            None => {}
+        }
+    }
 }
 
 /// The number of the first sequence with a difference, from 1.

@@ -72,7 +72,8 @@ impl Real {
     /// The specification's document, with the server's recheck where the end is as late as before.
     ///
     /// The specification's time stands still. On the server, a holder that was admitted or renewed by a later step ends
-    /// later by the time between both, and its release makes the end earlier.
+    /// later by the time between both, and its release makes the end earlier. So the comparison does not see a release
+    /// that tells of an end which is as late as before: that costs the waiter an attempt.
     pub(super) fn with_recheck(
         &self,
         after: Document,

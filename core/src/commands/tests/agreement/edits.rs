@@ -111,10 +111,26 @@ pub(super) fn argument_of(
 
 /// Removes a key from each document within a command that has this other key too.
 pub(super) fn without_beside(command: Document, key: &str, other: &str) -> Document {
+    without_where(command, key, |found| found.contains_key(other))
+}
+
+/// Removes a key from each document within a command that fits.
+pub(super) fn without_where(
+    command: Document,
+    key: &str,
+    is_it: impl Fn(&Document) -> bool,
+) -> Document {
     replace(command, &|found| {
         let mut rest = found.clone();
-        rest.contains_key(other).then_some(())?;
-        rest.remove(key).map(|_| rest.into())
+        rest.remove(key).filter(|_| is_it(found)).map(|_| rest.into())
+    })
+}
+
+/// Replaces each `$filter` of this list by the list.
+pub(super) fn unfiltered(command: Document, list: &str) -> Document {
+    replace(command, &|found| {
+        let filter = found.get_document("$filter").ok()?;
+        (filter.get_str("input").ok() == Some(list)).then(|| list.into())
     })
 }
 

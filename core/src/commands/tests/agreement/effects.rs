@@ -2,7 +2,7 @@
 
 use crate::spec::{self, EndScope, Expiry, Holders, Protections, Types};
 
-use super::small::{AcquireReply, AcquireRequest, Document, Grant, Queue, Small, Value};
+use super::small::{AcquireAnswer, AcquireAttempt, Document, Grant, Queue, Small, Value};
 use super::steps::{Answer, GRANTED_BEFORE, HOUR, LIFE, Step, Target, Write, first_attempt};
 use super::{holders, queue};
 use crate::commands::release::Form;
@@ -19,7 +19,7 @@ impl Step {
         let matched = |(after, is_there)| (after, Answer::Matched(is_there));
         match self {
             Step::Acquire(asked) => {
-                acquired(spec::acquire(found, &AcquireRequest { sent, ..asked }, now, protections))
+                acquired(spec::acquire(found, &AcquireAttempt { sent, ..asked }, now, protections))
             }
             Step::FastAcquire { request, with_others } => {
                 let request = first_attempt(request, sent);
@@ -37,8 +37,8 @@ impl Step {
                 acquired((after, reply))
             }
             Step::Insert(request) => {
-                match spec::insert(found, &AcquireRequest { sent, ..request }, now, protections) {
-                    (after, AcquireReply::Granted(id)) => (after, Answer::Granted(id)),
+                match spec::insert(found, &AcquireAttempt { sent, ..request }, now, protections) {
+                    (after, AcquireAnswer::Granted(id)) => (after, Answer::Granted(id)),
                     // An insert is refused only if a document exists.
                     (after, _) => (after, Answer::Matched(false)),
                 }
@@ -185,11 +185,11 @@ fn found_entries(found: Option<Document>, value: Value) -> (Option<Document>, An
     (found, Answer::Matched(is_there))
 }
 
-fn acquired((after, acquired): (Option<Document>, AcquireReply)) -> (Option<Document>, Answer) {
+fn acquired((after, acquired): (Option<Document>, AcquireAnswer)) -> (Option<Document>, Answer) {
     let answer = match acquired {
-        AcquireReply::Granted(id) => Answer::Granted(id),
-        AcquireReply::Refused { ahead, remaining } => Answer::refused(ahead, remaining),
-        AcquireReply::UseSlowForm => Answer::Unclear,
+        AcquireAnswer::Granted(id) => Answer::Granted(id),
+        AcquireAnswer::Refused { ahead, remaining } => Answer::refused(ahead, remaining),
+        AcquireAnswer::UseSlowForm => Answer::Unclear,
     };
     (after, answer)
 }

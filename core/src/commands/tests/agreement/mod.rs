@@ -38,7 +38,8 @@
 //! # Negative controls
 //!
 //! `controls` compares a specification in which one protection is switched off, and commands with one deliberate
-//! change. Each must show a difference.
+//! change. Each must show a difference. `first_differences.txt` has the number of the sequence that shows it, so that a
+//! run begins there. `MONGO_LEASE_CONTROLS=record` searches from the first sequence on, and writes that file anew.
 //!
 //! The types in `small` are those of `tests/model` but for the details, which the model leaves out so that its states
 //! are small.
@@ -51,10 +52,10 @@ mod edits;
 mod effects;
 mod holders;
 mod names;
-mod off;
 mod others;
 mod queue;
 mod real;
+mod record;
 mod requests;
 mod results;
 mod small;

@@ -5,7 +5,7 @@ use crate::spec::{EndScope, Holder, HolderElement, Holders, QueueOptions, Resume
 use mongo_lease_core_tests::Chance;
 
 use super::small::{
-    AcquireRequest, Details, Document, Element, GrantId, GrantMatch, Key, Queue, Small, Value,
+    AcquireAttempt, Details, Document, Element, GrantId, GrantMatch, Key, Queue, Small, Value,
 };
 use super::steps::{HOUR, LIFE, Step, Target};
 use super::texts::NO_TEXT;
@@ -138,7 +138,7 @@ impl Names {
     }
 
     fn fast_attempt(&self, chance: &mut Chance) -> Step {
-        let request = AcquireRequest { predecessor: None, ..self.request(chance) };
+        let request = AcquireAttempt { predecessor: None, ..self.request(chance) };
         match request.permits.is_exclusive() {
             true => Step::FastAcquire { request, with_others: chance.below(2) > 0 },
             false => Step::FastAdmit(request),
@@ -173,7 +173,7 @@ impl Names {
             1 => {
                 let permits = shared_permits(chance);
                 let request = self.request(chance);
-                return Step::Acquire(AcquireRequest { permits, predecessor: None, ..request });
+                return Step::Acquire(AcquireAttempt { permits, predecessor: None, ..request });
             }
             _ => {}
         }
@@ -203,7 +203,7 @@ impl Names {
         }
     }
 
-    fn request(&self, chance: &mut Chance) -> AcquireRequest {
+    fn request(&self, chance: &mut Chance) -> AcquireAttempt {
         let joins = |max_waiting| QueueOptions { waiter_ttl: LIFE, max_waiting };
         let permits = self.permits(chance);
         let predecessors: &[Option<Value>] = match permits.is_exclusive() {
@@ -212,7 +212,7 @@ impl Names {
         };
         // A user may choose the value of a holder.
         let is_holders = self.held.value != Small::nobody() && chance.below(4) == 0;
-        AcquireRequest {
+        AcquireAttempt {
             value: if is_holders { self.held.value } else { self.value },
             id: self.id,
             permits,
@@ -252,8 +252,8 @@ fn values_in_queue(document: &Document) -> Vec<Value> {
     elements.iter().filter_map(value).collect()
 }
 
-fn insert(value: Value, id: GrantId) -> AcquireRequest {
-    AcquireRequest {
+fn insert(value: Value, id: GrantId) -> AcquireAttempt {
+    AcquireAttempt {
         value,
         id,
         permits: Permits::EXCLUSIVE,

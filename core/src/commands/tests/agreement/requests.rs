@@ -13,15 +13,15 @@ use super::texts::{call, duration, instant, metadata, owner, read_id, text};
 use crate::bson::Timestamp;
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
+use crate::commands::fast_acquire::FastAdmit;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, who_was_granted};
-use crate::commands::fast_admit::FastAdmit;
 use crate::commands::find::FindLeases;
 
 impl Real {
     pub(super) async fn acquire(
         &self,
         name: &str,
-        request: &small::AcquireRequest,
+        request: &small::AcquireAttempt,
         sent: i64,
     ) -> Replied {
         let command = SlowAcquire {
@@ -36,7 +36,7 @@ impl Real {
     pub(super) async fn fast_acquire(
         &self,
         name: &str,
-        request: &small::AcquireRequest,
+        request: &small::AcquireAttempt,
         with_others: bool,
         sent: i64,
     ) -> Replied {
@@ -58,7 +58,7 @@ impl Real {
     pub(super) async fn fast_admit(
         &self,
         name: &str,
-        request: &small::AcquireRequest,
+        request: &small::AcquireAttempt,
         sent: i64,
     ) -> Replied {
         let attempt = u32::from(request.id.attempt);
@@ -69,7 +69,7 @@ impl Real {
     pub(super) async fn insert(
         &self,
         name: &str,
-        request: &small::AcquireRequest,
+        request: &small::AcquireAttempt,
         sent: i64,
     ) -> Replied {
         let take = fast(name, request, FastForm::Insert);
@@ -89,7 +89,7 @@ impl Real {
     }
 }
 
-fn fast(name: &str, request: &small::AcquireRequest, form: FastForm) -> FastAcquire {
+fn fast(name: &str, request: &small::AcquireAttempt, form: FastForm) -> FastAcquire {
     FastAcquire {
         request: request_for(name, request),
         attempt_no: u32::from(request.id.attempt),
@@ -99,7 +99,7 @@ fn fast(name: &str, request: &small::AcquireRequest, form: FastForm) -> FastAcqu
     }
 }
 
-fn request_for(name: &str, request: &small::AcquireRequest) -> Arc<AcquireRequest> {
+fn request_for(name: &str, request: &small::AcquireAttempt) -> Arc<AcquireRequest> {
     let (ttl, max_clock_skew) = (duration(request.ttl), duration(request.max_clock_skew));
     let timing = Timing::new(ttl, max_clock_skew, None).unwrap();
     Arc::new(AcquireRequest {

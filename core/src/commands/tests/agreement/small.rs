@@ -39,13 +39,13 @@ impl Types for Small {
     }
 }
 
-pub(super) type AcquireReply = spec::AcquireReply<Small>;
-pub(super) type AcquireRequest = spec::AcquireRequest<Small>;
+pub(super) type AcquireAnswer = spec::AcquireAnswer<Small>;
+pub(super) type AcquireAttempt = spec::AcquireAttempt<Small>;
 pub(super) type Document = spec::Document<Small>;
 pub(super) type Element = spec::Element<Small>;
 pub(super) type Entry = spec::Entry<Small>;
 pub(super) type Grant = spec::Grant<Small>;
 pub(super) type GrantMatch = spec::GrantMatch<Small>;
-pub(super) type Key = spec::GrantKey<Small>;
+pub(super) type Key = spec::OwnGrant<Small>;
 pub(super) type Promoted = spec::Promoted<Small>;
 pub(super) type Queue = spec::Queue<Small>;

@@ -4,7 +4,7 @@ use crate::spec::{EndScope, Expiry, ResumeTerms};
 use mongo_lease_core_tests::Chance;
 
 use super::names::{Callers, Names};
-use super::small::{AcquireRequest, Document, GrantId, GrantMatch, Key, Queue, Value};
+use super::small::{AcquireAttempt, Document, GrantId, GrantMatch, Key, Queue, Value};
 use super::{holders, queue};
 use crate::commands::release::Form;
 
@@ -40,16 +40,16 @@ const TTLS: [Option<i64>; 6] =
 /// A step.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    Acquire(AcquireRequest),
+    Acquire(AcquireAttempt),
     /// The fast attempt for an exclusive lease, alone or in a batch. Its attempt number is this step's own.
     FastAcquire {
-        request: AcquireRequest,
+        request: AcquireAttempt,
         with_others: bool,
     },
     /// The fast attempt for a share. Its attempt number is this step's own.
-    FastAdmit(AcquireRequest),
+    FastAdmit(AcquireAttempt),
     /// The first attempt at a new name, in the form that is sent with tombstones.
-    Insert(AcquireRequest),
+    Insert(AcquireAttempt),
     Heartbeat {
         value: Value,
     },
@@ -222,7 +222,7 @@ fn is_corrupt(document: &Document) -> bool {
 }
 
 /// The same request as an attempt that no other step makes.
-pub(super) fn first_attempt(request: AcquireRequest, sent: i64) -> AcquireRequest {
+pub(super) fn first_attempt(request: AcquireAttempt, sent: i64) -> AcquireAttempt {
     let attempt = 100 + u8::try_from(sent).expect("a small number");
-    AcquireRequest { id: GrantId { attempt, ..request.id }, sent, ..request }
+    AcquireAttempt { id: GrantId { attempt, ..request.id }, sent, ..request }
 }

@@ -1,126 +1,127 @@
-//! Every command, word for word. The parts that several commands share are written out here once; the commands with
-//! the longest pipelines are in `golden/`.
+//! Every command, word for word, in `snapshots/`. CONTRIBUTING.md says how a change is accepted.
 
 mod acquire;
-mod fast_acquire;
 mod find;
-mod golden;
 mod queue;
 mod release;
 mod renew;
-mod renew_holders;
+mod setup;
 mod sizes;
 mod watch;
 
-use crate::bson::{Bson, Document, doc};
+use std::any::type_name;
+use std::fs;
+use std::path::{Path, PathBuf};
 
-/// The echo of the moment at which the commands are built.
-const ECHO: i64 = 7_000_001;
+use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
 
-fn literal(text: &str) -> Document {
-    doc! { "$literal": text }
+use super::SENT;
+use crate::commands::Command;
+
+/// The longest text that is written in one line, beside its indent.
+const LINE_MAX: usize = 100;
+
+/// Compares a command with `snapshots/<name>.snap`. The name begins with that of the command's type.
+fn assert_command<C: Command>(name: &str, command: &C) {
+    let kind = type_name::<C>().rsplit("::").next();
+    assert_eq!(name.split('-').next(), kind, "the name of a snapshot");
+    assert_snapshot(name, command.build("locks", SENT));
 }
 
-fn majority() -> Document {
-    doc! { "w": "majority", "j": true }
+fn assert_snapshot(name: &str, found: impl Into<Bson>) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text(&found.into(), 0)));
 }
 
-/// A condition: the document is not damaged.
-fn is_sound() -> Document {
-    doc! { "$in": [{ "$type": "$expiresAt" }, ["date", "missing", "null"]] }
-}
-
-fn simple() -> Document {
-    doc! { "locale": "simple" }
-}
-
-/// The fields of a lease document that replies show.
-fn projection() -> Document {
-    let mut fields = projection_without_queue();
-    fields.insert("waiting", doc! { "$size": entries() });
-    fields
-}
-
-fn projection_without_queue() -> Document {
-    doc! { "_id": 0, "name": 1, "value": 1, "expiresAt": 1, "grant": 1, "now": "$$NOW" }
-}
-
-fn one_more() -> Document {
-    one_more_than("$grant.writes")
-}
-
-fn one_more_than(number: &str) -> Document {
-    doc! { "$add": [{ "$cond": [{ "$isNumber": number }, number, 0] }, 1] }
-}
-
-/// An `update` command with these statements.
-fn update(statements: Vec<Document>, is_ordered: bool) -> Document {
-    let mut command = doc! { "update": "locks", "updates": statements };
-    if !is_ordered {
-        command.insert("ordered", false);
-    }
-    command.insert("writeConcern", majority());
-    command
-}
-
-/// The queue, or an empty one where the field is not an array.
-fn entries() -> Document {
-    doc! { "$cond": [{ "$isArray": ["$queue"] }, "$queue", []] }
-}
-
-/// A condition: the entry has the form that we write.
-fn is_entry() -> Document {
-    let found = [
-        doc! { "$type": "$$each.value" },
-        doc! { "$type": "$$each.id" },
-        doc! { "$type": "$$each.sentMicros" },
-        doc! { "$type": "$$each.heartbeatAt" },
-        doc! { "$type": "$$each.expiresAt" },
-        doc! { "$type": "$$each.ttlMs" },
-        doc! { "$type": "$$each.maxClockSkewMs" },
-        doc! { "$type": "$$each.permits" },
-        doc! { "$type": "$$each.limit" },
-    ];
-    let wanted = ["string", "string", "long", "date", "date", "long", "long", "long", "long"];
-    let longest = doc! { "$max": ["$$each.ttlMs", "$$each.maxClockSkewMs"] };
-    doc! {
-        "$and": [
-            { "$eq": [found.to_vec(), wanted.to_vec()] },
-            { "$lt": [longest, 1_000_000_000_000_i64] },
-            { "$lt": ["$$each.heartbeatAt", { "$add": ["$$NOW", 1_000_000_000_000_i64] }] },
-            { "$gte": ["$$each.permits", 1] },
-            { "$lte": ["$$each.permits", "$$each.limit"] },
-            { "$lte": ["$$each.limit", 1_000_i64] },
-        ],
+/// The value as extended JSON, whose numbers have their types: an Int32 is a plain one.
+fn text(value: &Bson, depth: usize) -> String {
+    let text_within = |value| text(value, depth + 1);
+    let (parts, [open, close], space): (Vec<String>, _, _) =
+        if let Some(fields) = value.as_document() {
+            let field = |(key, value)| format!("{key:?}: {}", text_within(value));
+            (fields.iter().map(field).collect(), ["{", "}"], " ")
+        } else if let Some(list) = value.as_array() {
+            (list.iter().map(text_within).collect(), ["[", "]"], "")
+        } else {
+            return scalar(value);
+        };
+    let line = parts.join(", ");
+    let is_long = line.len() + 2 * (1 + space.len()) > LINE_MAX || line.contains('\n');
+    match (parts.is_empty(), is_long) {
+        (true, _) => format!("{open}{close}"),
+        (_, false) => format!("{open}{space}{line}{space}{close}"),
+        (_, true) => {
+            let indent = format!("\n{}", " ".repeat(depth));
+            format!("{open}{indent} {}{indent}{close}", parts.join(&format!(",{indent} ")))
+        }
     }
 }
 
-/// A condition: the entry's waiter is alive and waits.
-fn is_live() -> Document {
-    doc! {
-        "$and": [
-            { "$gt": ["$$each.expiresAt", "$$NOW"] },
-            { "$ne": ["$$each.value", "$value"] },
-        ],
+fn scalar(value: &Bson) -> String {
+    if let Some(number) = value.as_i64() {
+        return format!("{{ \"$numberLong\": \"{number}\" }}");
+    }
+    if let Some(date) = value.as_datetime() {
+        return format!("{{ \"$date\": {} }}", scalar(&date.timestamp_millis().into()));
+    }
+    if let Some(it) = value.as_timestamp() {
+        return format!("{{ \"$timestamp\": {{ \"t\": {}, \"i\": {} }} }}", it.time, it.increment);
+    }
+    let text = value.as_str().map(|text| format!("{text:?}"));
+    let number = value.as_i32().map(|number| number.to_string());
+    let truth = value.as_bool().map(|value| value.to_string());
+    text.or(number).or(truth).unwrap_or_else(|| panic!("no command has {value}"))
+}
+
+/// The statements of a command that updates.
+fn statements(command: &impl Command) -> Vec<Document> {
+    let command = command.build("locks", SENT);
+    let statements = command.get_array("updates").unwrap().iter();
+    statements.map(|it| it.as_document().unwrap().clone()).collect()
+}
+
+/// The files in this folder of `commands` with such an extension.
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands").join(folder);
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|file| file.extension().is_some_and(|it| it == extension)).collect()
+}
+
+#[test]
+fn each_command_is_written_out_and_each_snapshot_is_used() {
+    let text = |folder| -> String {
+        files(folder, "rs").iter().map(|file| fs::read_to_string(file).unwrap()).collect()
+    };
+    let (sources, tests) = (text(""), text("tests/build"));
+    let commands = sources.lines().filter_map(|line| line.strip_prefix("impl Command for "));
+    let commands: Vec<&str> = commands.map(|rest| rest.trim_end_matches(" {")).collect();
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        let ends = ["\"", "-"].map(|end| format!("\"{command}{end}"));
+        assert!(ends.iter().any(|name| tests.contains(name)), "{command} is not written out");
+    }
+    for file in files("tests/build/snapshots", "snap") {
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        assert!(tests.contains(&format!("\"{name}\"")), "{name}.snap is of no test");
     }
 }
 
-fn filtered(input: impl Into<Bson>, condition: Document) -> Document {
-    doc! { "$filter": { "input": input.into(), "as": "each", "cond": condition } }
-}
-
-/// All live entries.
-fn line() -> Document {
-    filtered(entries(), doc! { "$and": [is_entry(), is_live()] })
-}
-
-/// The fields that a heartbeat changes in an entry that was `old`, which then lives for ten seconds.
-fn heartbeat_update(old: &str) -> Document {
-    let old = |field: &str| format!("{old}.{field}");
-    let overtook = doc! { "$gt": [old("heartbeatAt"), "$$NOW"] };
-    doc! {
-        "sentMicros": { "$cond": [overtook, old("sentMicros"), ECHO] },
-        "heartbeatAt": { "$max": ["$$NOW", old("heartbeatAt")] },
-        "expiresAt": { "$max": [old("expiresAt"), { "$add": ["$$NOW", 10_000_i64] }] },
+/// Values of two types have two texts.
+#[test]
+fn a_text_shows_types_and_the_order_of_fields() {
+    let (time, date) = (Timestamp { time: 9, increment: 3 }, DateTime::from_millis(5));
+    for (value, wanted) in [
+        (Bson::Int32(1), "1"),
+        (Bson::Int64(1), r#"{ "$numberLong": "1" }"#),
+        (Bson::Boolean(true), "true"),
+        ("true\"".into(), r#""true\"""#),
+        (date.into(), r#"{ "$date": { "$numberLong": "5" } }"#),
+        (time.into(), r#"{ "$timestamp": { "t": 9, "i": 3 } }"#),
+        (doc! { "b": [1, {}], "a": [] }.into(), r#"{ "b": [1, {}], "a": [] }"#),
+        (doc! { "a": "-".repeat(94) }.into(), &format!("{{\n \"a\": \"{}\"\n}}", "-".repeat(94))),
+    ] {
+        assert_eq!(text(&value, 0), wanted);
     }
 }

@@ -1,13 +1,10 @@
 use std::time::Duration;
 
-use crate::bson::{Bson, DateTime, Document, doc};
+use crate::bson::{Document, doc};
 use crate::spec::EndScope;
 
-use super::super::paths::assert_same;
-use super::super::{SENT, target, values};
-use super::golden::assert_golden;
-use super::{is_sound, line, simple, update};
-use crate::commands::Command;
+use super::super::{target, values};
+use super::{assert_command, assert_snapshot, statements};
 use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget, Tombstone};
 
 /// Each way to select a grant.
@@ -20,20 +17,6 @@ fn whiches() -> [GrantMatch; 4] {
     ]
 }
 
-/// The filter for each of them.
-fn filters() -> [Document; 4] {
-    let of_call = doc! { "$gte": "$call.", "$lt": "$call/" };
-    let but_for_one = doc! { "$gte": "$call.", "$lt": "$call/", "$ne": "$call.2" };
-    let ids = [None, Some("$call.3".into()), Some(of_call.into()), Some(but_for_one.into())];
-    ids.map(|id: Option<Bson>| {
-        let mut query = doc! { "name": "$name", "value": "$$NOW" };
-        if let Some(id) = id {
-            query.insert("grant.id", id);
-        }
-        query
-    })
-}
-
 /// Each grant in the plain form, and one of them in the others.
 fn targets() -> Vec<ReleaseTarget> {
     let plain = whiches().map(target);
@@ -43,37 +26,28 @@ fn targets() -> Vec<ReleaseTarget> {
 
 #[test]
 fn a_delete_is_written_out() {
-    assert_golden("delete", &[Delete { targets: targets() }.build("locks", SENT)]);
+    assert_command("Delete", &Delete { targets: targets() });
 }
 
 /// The same filters; and the document of a lease that has no holder and has expired by every clock.
 #[test]
 fn a_tombstone_is_written_out() {
-    let tombstone = |(place, mut query): (usize, Document)| {
-        query.insert("$expr", is_sound());
-        query.insert("queue.0", doc! { "$exists": false });
-        let expired = DateTime::from_millis(0);
-        let value = format!("released:fresh.{place}");
-        let left = doc! { "name": "$name", "value": value, "expiresAt": expired };
-        doc! { "q": query, "u": left, "collation": simple() }
-    };
     let targets = whiches().map(target).to_vec();
-    let command = Tombstone { targets, values: values() };
-    let statements = filters().into_iter().enumerate().map(tombstone).collect();
-    assert_same(&command.build("locks", SENT), &update(statements, false));
+    assert_command("Tombstone", &Tombstone { targets, values: values() });
 }
 
-fn end(targets: Vec<ReleaseTarget>, scope: EndScope) -> Document {
-    End { targets, scope, values: values() }.build("locks", SENT)
+fn end(targets: Vec<ReleaseTarget>, scope: EndScope) -> End {
+    End { targets, scope, values: values() }
 }
 
 #[test]
 fn an_end_is_written_out() {
     let [.., grant, _, _] = whiches();
-    for (file, form) in [("end", Form::Plain), ("end-list", Form::List), ("end-any", Form::Either)]
+    for (name, form) in
+        [("End-plain", Form::Plain), ("End-list", Form::List), ("End-either", Form::Either)]
     {
         let target = ReleaseTarget { form, ..target(grant.clone()) };
-        assert_golden(file, &[end(vec![target], EndScope::Anywhere)]);
+        assert_command(name, &end(vec![target], EndScope::Anywhere));
     }
 }
 
@@ -81,12 +55,11 @@ fn an_end_is_written_out() {
 fn the_filters_of_an_end_are_written_out() {
     let scopes = [EndScope::BesideOthers, EndScope::Anywhere, EndScope::HeldOrQueued];
     let filters = scopes.map(|scope| {
-        let command = end(targets(), scope);
-        let statements = command.get_array("updates").unwrap().iter();
-        let filters = statements.map(|it| it.as_document().unwrap().get("q").unwrap().clone());
+        let filter = |mut statement: Document| statement.remove("q").unwrap();
+        let filters = statements(&end(targets(), scope)).into_iter().map(filter);
         doc! { format!("{scope:?}"): filters.collect::<Vec<_>>() }
     });
-    assert_golden("end-filters", &filters);
+    assert_snapshot("End-filters", filters.to_vec());
 }
 
 /// A pipeline has no part for documents that its filter does not match.
@@ -94,9 +67,7 @@ fn the_filters_of_an_end_are_written_out() {
 fn an_end_that_leaves_the_queue_is_for_each_form() {
     let pipeline = |form, scope| {
         let target = ReleaseTarget { form, ..target(GrantMatch::Any) };
-        let mut command = end(vec![target], scope);
-        let statements = command.get_array_mut("updates").unwrap();
-        statements[0].as_document_mut().unwrap().remove("u").expect("a pipeline")
+        statements(&end(vec![target], scope))[0].remove("u").expect("a pipeline")
     };
     for form in [Form::Plain, Form::List, Form::Either] {
         let [beside, anywhere, queued] =
@@ -108,30 +79,15 @@ fn an_end_that_leaves_the_queue_is_for_each_form() {
     }
 }
 
+/// The first waiter has to be notified: the time for which it waits has changed.
 #[test]
 fn a_release_that_is_put_off_is_written_out() {
-    let until = doc! { "$add": ["$grant.acquiredAt", 1_500_i64] };
-    let is_date = doc! { "$eq": [{ "$type": "$grant.acquiredAt" }, "date"] };
-    // The first waiter has to be notified: the time for which it waits has changed.
-    let millis = doc! { "$toString": { "$toLong": "$$NOW" } };
-    let text = doc! { "$concat": ["$$head.id", "@!", millis] };
-    let somebody_waits = doc! { "$eq": [{ "$type": "$$head" }, "object"] };
-    let nudge = doc! { "$cond": [somebody_waits, text, "$promoted"] };
-    let head = doc! { "$arrayElemAt": [line(), 0] };
-    let set = doc! {
-        "value": "released:fresh.0",
-        "grant.value": "released:fresh.0",
-        "expiresAt": { "$cond": [is_date, until, "$$NOW"] },
-        "promoted": { "$let": { "vars": { "head": head }, "in": nudge } },
-    };
-    for (which, mut query) in whiches().into_iter().zip(filters()) {
-        query.insert("$expr", is_sound());
-        let command = EndLater {
-            target: target(which),
-            hold_at_least: Duration::from_millis(1_500),
-            values: values(),
-        };
-        let statement = doc! { "q": query, "u": [{ "$set": set.clone() }], "collation": simple() };
-        assert_same(&command.build("locks", SENT), &update(vec![statement], true));
-    }
+    let hold_at_least = Duration::from_millis(1_500);
+    let later = |which| EndLater { target: target(which), hold_at_least, values: values() };
+    assert_command("EndLater", &later(GrantMatch::Any));
+    let [pipelines, filters] = ["u", "q"].map(|part| {
+        whiches().map(|which| statements(&later(which))[0].remove(part).unwrap()).to_vec()
+    });
+    assert!(pipelines.iter().all(|pipeline| *pipeline == pipelines[0]), "{pipelines:?}");
+    assert_snapshot("EndLater-filters", filters);
 }

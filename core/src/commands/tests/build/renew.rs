@@ -1,118 +1,86 @@
 use std::time::Duration;
 
-use crate::bson::{Bson, Document, doc};
+use crate::bson::Bson;
 use crate::rules::ids::GrantId;
 
-use super::super::paths::assert_same;
-use super::super::{SENT, guard, renewed, tick};
-use super::{ECHO, majority, one_more, projection, simple};
-use crate::commands::Command;
+use super::super::{SENT, guard, renewed, resume, tick};
+use super::{assert_command, assert_snapshot, statements};
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
-
-fn prolonged(lasts: impl Into<Bson>) -> Document {
-    let until = doc! { "$add": ["$$NOW", lasts.into()] };
-    doc! { "expiresAt": { "$max": ["$expiresAt", until] }, "grant.sentMicros": ECHO }
-}
-
-fn counted(lasts: impl Into<Bson>) -> Document {
-    let mut set = prolonged(lasts);
-    set.insert("grant.writes", one_more());
-    set
-}
+use crate::commands::renew_holders::RenewHolders;
 
 #[test]
 fn a_renewal_is_written_out() {
-    let renew = RenewMany { grants: vec![renewed(), renewed()] };
-    let statement = |count: usize, lasts_ms: i64| {
-        let every = |text: &str| doc! { "$in": vec![text; count] };
-        let query = doc! {
-            "name": every("$name"),
-            "value": every("$$NOW"),
-            "grant.id": every("$call.3"),
-            "$expr": { "$eq": [{ "$type": "$expiresAt" }, "date"] },
-        };
-        doc! {
-            "q": query,
-            "u": [{ "$set": prolonged(lasts_ms) }],
-            "multi": true,
-            "collation": simple(),
-        }
-    };
-    let update = super::update(vec![statement(2, 31_000)], true);
-    assert_same(&renew.build("locks", SENT), &update);
+    assert_command("RenewMany", &RenewMany { grants: vec![renewed(), renewed()] });
     // One statement for each time.
     let longer = RenewalTarget { lasts: Duration::from_secs(61), ..renewed() };
     let renew = RenewMany { grants: vec![renewed(), longer, renewed()] };
-    let update = doc! {
-        "update": "locks",
-        "updates": [statement(2, 31_000), statement(1, 61_000)],
-        "ordered": false,
-        "writeConcern": majority(),
-    };
-    assert_same(&renew.build("locks", SENT), &update);
+    assert_command("RenewMany-two-times", &renew);
 }
 
 #[test]
 fn resumes_and_guards_are_written_out() {
-    let mut query = doc! { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" };
-    query.insert("expiresAt", doc! { "$type": "date" });
-    let guard = guard();
-    let update = doc! {
-        "q": query.clone(),
-        "u": [{ "$set": counted(31_000_i64) }],
-        "collation": simple(),
-    };
     // Within a transaction a command has no write concern.
-    assert_same(&guard.build("locks", SENT), &doc! { "update": "locks", "updates": [update] });
-
-    query.insert("$expr", doc! { "$gt": ["$expiresAt", "$$NOW"] });
-    query.insert("grant.id", doc! { "$in": ["$call.3", "$fresh"] });
-    let is_sound = doc! {
-        "$and": [
-            { "$eq": [{ "$type": "$grant.ttlMs" }, "long"] },
-            { "$gte": ["$grant.ttlMs", 100_i64] },
-            { "$lte": ["$grant.ttlMs", 31_622_400_000_i64] },
-        ],
-    };
-    let resumed = |ttl: Bson| {
-        let mut set = prolonged(doc! { "$add": [&ttl, 1_000_i64] });
-        set.insert("grant.id", doc! { "$literal": "$fresh" });
-        set.insert("grant.ttlMs", ttl);
-        set.insert("grant.maxClockSkewMs", 1_000_i64);
-        set.insert("grant.writes", one_more());
-        vec![doc! { "$set": set }]
-    };
-    let kept = doc! { "$cond": [is_sound, "$grant.ttlMs", 30_000_i64] };
-    let wanted = doc! {
-        "findAndModify": "locks",
-        "query": query,
-        "update": resumed(kept.into()),
-        "new": true,
-        "fields": projection(),
-        "collation": simple(),
-        "writeConcern": majority(),
-    };
-    let resume = super::super::resume("$fresh");
-    assert_same(&resume.build("locks", SENT), &wanted);
-
-    let mut longer = wanted;
-    longer.insert("update", resumed(90_000_i64.into()));
-    let resume = Resume { ttl: Some(Duration::from_secs(90)), ..resume };
-    assert_same(&resume.build("locks", SENT), &longer);
+    assert_snapshot("Guard", guard().build("locks", SENT));
+    assert_command("Resume", &resume("$fresh"));
+    let ttl = Some(Duration::from_secs(90));
+    assert_command("Resume-with-a-ttl", &Resume { ttl, ..resume("$fresh") });
 }
 
 #[test]
 fn a_tick_is_written_out() {
-    let wanted = doc! {
-        "findAndModify": "locks",
-        "query": { "name": "$name", "value": "$$NOW", "grant.id": "$call.3" },
-        "update": { "$currentDate": { "grant.standaloneToken": { "$type": "timestamp" } } },
-        "new": true,
-        "fields": { "_id": 0, "grant.standaloneToken": 1 },
-        "collation": simple(),
-        "writeConcern": majority(),
+    assert_command("StandaloneToken", &tick());
+}
+
+fn grant_for(seconds: u64, name: &str, id: &str) -> RenewalTarget {
+    let key = GrantKey::new(name, &format!("value of {id}"), &id.into());
+    RenewalTarget { key: key.into(), lasts: Duration::from_secs(seconds) }
+}
+
+fn grant(name: &str, id: &str) -> RenewalTarget {
+    grant_for(31, name, id)
+}
+
+/// Names of which the process holds one grant share a statement; a name of which it holds several has its own, which
+/// matches only where all of them are there.
+#[test]
+fn a_renewal_of_permits_is_written_out() {
+    let grants = [("$b", "$c.1"), ("$a", "$d.1"), ("$c", "$e.1"), ("$b", "$f.1")];
+    let grants = grants.map(|(name, id)| grant(name, id)).to_vec();
+    assert_command("RenewHolders", &RenewHolders { grants });
+    assert_command("RenewHolders-one", &RenewHolders { grants: vec![grant("$a", "$d.1")] });
+}
+
+/// Each holder is prolonged for its own time: in a statement for each, and in one name by its id.
+#[test]
+fn a_renewal_of_permits_carries_each_time() {
+    let grants = vec![
+        grant_for(61, "$a", "$a.1"),
+        grant("$b", "$b.1"),
+        grant("$c", "$c.1"),
+        grant_for(61, "$c", "$c.2"),
+    ];
+    assert_command("RenewHolders-two-times", &RenewHolders { grants });
+}
+
+/// The server compares every id of a statement with every holder.
+#[test]
+fn a_statement_of_a_renewal_has_at_most_64_ids() {
+    let texts: Vec<_> = (0..150).map(|number| format!("{number:03}")).collect();
+    let built = |texts: &[String]| {
+        let grants = texts.iter().map(|text| grant(text, text)).collect();
+        statements(&RenewHolders { grants })
     };
-    assert_same(&tick().build("locks", SENT), &wanted);
+    let parts: Vec<_> = texts.chunks(64).map(|part| (part, built(part))).collect();
+    assert_eq!(parts.iter().map(|(part, _)| part.len()).collect::<Vec<_>>(), [64, 64, 22]);
+    for (part, alone) in &parts {
+        // In the name, in the filter of the holders, and in the condition of the pipeline.
+        let [statement] = &alone[..] else { panic!("{} statements", alone.len()) };
+        let statement = Bson::from(statement.clone()).to_string();
+        let count = |text: &String| statement.matches(&format!("\"{text}\"")).count();
+        assert!(part.iter().all(|text| count(text) == 3), "{statement}");
+    }
+    let parts: Vec<_> = parts.into_iter().flat_map(|(_, alone)| alone).collect();
+    assert_eq!(built(&texts), parts);
 }
 
 /// A process may hold many of them. An `Arc` of 24 bytes, with its two counters and the allocator's word, takes 48.

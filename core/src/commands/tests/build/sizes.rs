@@ -12,7 +12,7 @@ use mongo_lease_testbed::Server;
 use super::super::{SENT, fresh_values, joining, request};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
-use crate::commands::fast_admit::FastAdmit;
+use crate::commands::fast_acquire::FastAdmit;
 use crate::commands::release::{Delete, End, Form, GrantMatch, ReleaseTarget};
 use crate::commands::renew::{GrantKey, RenewalTarget};
 use crate::commands::renew_holders::RenewHolders;
@@ -68,10 +68,10 @@ fn commands_keep_their_sizes() {
     let key = Arc::new(GrantKey::new(NAME, &once.value, &grant_id));
     let renewed = RenewalTarget { key, lasts: Duration::from_secs(31) };
     for (command, size, size_max) in [
-        ("acquire", slow(Permits::EXCLUSIVE, false), 10_400),
-        ("acquire or join", slow(Permits::EXCLUSIVE, true), 10_900),
-        ("acquire permits", slow(share, false), 12_900),
-        ("acquire permits or join", slow(share, true), 13_350),
+        ("acquire", slow(Permits::EXCLUSIVE, false), 5_700),
+        ("acquire or join", slow(Permits::EXCLUSIVE, true), 6_600),
+        ("acquire permits", slow(share, false), 11_400),
+        ("acquire permits or join", slow(share, true), 11_900),
         ("fast admit", of_command(&FastAdmit { request: Arc::clone(&once), attempt_no: 1 }), 5_100),
         ("end a lease", end(grant(), Form::Plain, EndScope::BesideOthers), 5_300),
         ("end a share", end(grant(), Form::List, EndScope::BesideOthers), 8_700),

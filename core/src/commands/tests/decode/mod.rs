@@ -4,16 +4,21 @@ mod permits;
 mod queue;
 mod watch;
 
-use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
+use std::fmt;
+use std::time::Duration;
 
-use super::{SENT, acquire, found, renewed, request, target, tick, values};
+use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
+use crate::spec::EndScope;
+
+use super::{SENT, acquire, beat, found, renewed, request, target, tick, values};
 use crate::commands::Command;
 use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, SlowAcquire};
 use crate::commands::find::FindLeases;
 use crate::commands::probe::{DryRun, Hello};
-use crate::commands::release::{Delete, EndLater, GrantMatch};
+use crate::commands::release::{Delete, End, EndLater, GrantMatch};
 use crate::commands::renew::RenewMany;
+use crate::commands::renew_holders::RenewHolders;
 use crate::commands::reply::{Ended, Matched};
 
 /// The server's time of the replies here.
@@ -27,6 +32,70 @@ fn held_by(value: &str) -> Document {
         "now": SERVER_NOW,
         "expiresAt": DateTime::from_millis(1_700_000_031_000),
         "grant": { "value": value, "id": "$call.2", "sentMicros": 5_i64, "ttlMs": 30_000_i64 },
+    }
+}
+
+/// Replies of a `findAndModify` without a document.
+fn without_document() -> [Document; 4] {
+    [doc! {}, found(Bson::Null), found("x"), found(vec![held_by("$$NOW")])]
+}
+
+/// The reply without the time of its operation.
+fn without_time(reply: &Document) -> [Document; 4] {
+    [None, Some(Bson::Null), Some(7.into()), Some(DateTime::now().into())].map(|time| {
+        let mut reply = reply.clone();
+        reply.remove("operationTime");
+        reply.extend(time.map(|time| ("operationTime".to_owned(), time)));
+        reply
+    })
+}
+
+/// Replies without a count of documents.
+fn without_count() -> [Document; 4] {
+    [doc! {}, doc! { "n": 1.0 }, doc! { "n": "1" }, doc! { "n": Bson::Null }]
+}
+
+/// Replies without a batch of documents.
+fn without_batch() -> [Document; 3] {
+    [doc! {}, doc! { "cursor": 7 }, doc! { "cursor": { "firstBatch": {} } }]
+}
+
+/// Fails unless each of these replies is none of the command's.
+#[track_caller]
+fn assert_no_reply<C: Command>(command: &C, replies: impl IntoIterator<Item = Document>) {
+    for reply in replies {
+        let cause = command.decode(&reply, SENT).err();
+        assert!(matches!(cause, Some(DecodeError::Reply(_))), "{reply}: {cause:?}");
+    }
+}
+
+/// Fails unless this grant is none for want of a token.
+#[track_caller]
+fn assert_no_token<C: Command>(command: &C, reply: &Document) {
+    let cause = command.decode(reply, SENT).err();
+    assert!(matches!(cause, Some(DecodeError::Unsupported(_))), "{reply}: {cause:?}");
+}
+
+/// Fails unless the reply is the count of documents that match, and an error no count.
+#[track_caller]
+fn assert_counts<C: Command>(command: &C, wanted: impl Fn(i64) -> C::Reply)
+where
+    C::Reply: fmt::Debug + PartialEq,
+{
+    let small = [0, 1, 2].map(|count| (Bson::Int32(count), count.into()));
+    for (n, count) in small.into_iter().chain([(Bson::Int64(1_000), 1_000)]) {
+        // Matches count, and not changes: two heartbeats within one millisecond change nothing.
+        for reply in [doc! { "n": &n, "ok": 1.0 }, doc! { "n": &n, "nModified": 0, "ok": 1.0 }] {
+            assert_eq!(command.decode(&reply, SENT).unwrap(), wanted(count), "{reply}");
+        }
+    }
+    let busy = doc! { "writeErrors": [{ "index": 0, "code": 112, "errmsg": "busy" }], "n": 1 };
+    let invalid = doc! { "writeErrors": [{ "index": 0, "code": 121, "errmsg": "no" }], "n": 0 };
+    let nameless = doc! { "writeErrors": [7], "n": 1 };
+    for reply in without_count().into_iter().chain([busy, invalid, nameless]) {
+        let cause = command.decode(&reply, SENT).err();
+        let is_none = matches!(cause, Some(DecodeError::Reply(_) | DecodeError::Write { .. }));
+        assert!(is_none, "{reply}: {cause:?}");
     }
 }
 
@@ -79,19 +148,10 @@ fn everything_else_is_a_refusal() {
 
 #[test]
 fn a_reply_without_a_document_or_without_its_time_is_neither() {
-    for reply in [doc! {}, found(Bson::Null), found("x"), found(vec![held_by("$$NOW")])] {
-        let result = acquire().decode(&reply, SENT);
-        assert!(matches!(result, Err(DecodeError::Reply(_))), "{result:?}");
-    }
+    assert_no_reply(&acquire(), without_document());
     // A token is never made up.
-    for time in [None, Some(Bson::Null), Some(7.into()), Some(DateTime::now().into())] {
-        let mut reply = found(held_by("$$NOW"));
-        reply.remove("operationTime");
-        if let Some(time) = time {
-            reply.insert("operationTime", time);
-        }
-        let result = acquire().decode(&reply, SENT);
-        assert!(matches!(result, Err(DecodeError::Unsupported(_))), "{result:?}");
+    for mut reply in without_time(&found(held_by("$$NOW"))) {
+        assert_no_token(&acquire(), &reply);
         // A refusal needs none.
         reply.insert("value", held_by("another"));
         refusal(&reply);
@@ -116,47 +176,19 @@ fn without_an_oplog_the_token_comes_later() {
 }
 
 #[test]
-fn releases_and_renewals_count_what_they_touched() {
-    let targets = vec![target(GrantMatch::Any)];
-    let release = Delete { targets };
-    let later = EndLater {
-        target: target(GrantMatch::Any),
-        hold_at_least: std::time::Duration::ZERO,
-        values: values(),
-    };
-    let renew = RenewMany { grants: vec![renewed()] };
-    for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(1), 1), (Bson::Int64(1_000), 1_000)] {
-        let reply = doc! { "n": n, "ok": 1.0 };
-        assert_eq!(release.decode(&reply, SENT).unwrap(), Ended { count, at: None });
-        assert_eq!(later.decode(&reply, SENT).unwrap(), count > 0);
-        assert_eq!(renew.decode(&reply, SENT).unwrap(), Matched { sent: SENT, matched: count });
-    }
-    let errors = doc! { "writeErrors": [{ "index": 0, "code": 112, "errmsg": "busy" }], "n": 1 };
-    let nameless = doc! { "writeErrors": [7], "n": 1 };
-    let odd = [doc! {}, doc! { "n": 1.0 }, doc! { "n": "1" }, doc! { "n": Bson::Null }];
-    for reply in odd.into_iter().chain([errors, nameless]) {
-        assert!(
-            matches!(
-                release.decode(&reply, SENT),
-                Err(DecodeError::Reply(_) | DecodeError::Write { .. })
-            ),
-            "{reply}"
-        );
-        assert!(
-            matches!(
-                later.decode(&reply, SENT),
-                Err(DecodeError::Reply(_) | DecodeError::Write { .. })
-            ),
-            "{reply}"
-        );
-        assert!(
-            matches!(
-                renew.decode(&reply, SENT),
-                Err(DecodeError::Reply(_) | DecodeError::Write { .. })
-            ),
-            "{reply}"
-        );
-    }
+fn releases_and_what_prolongs_count_what_they_touched() {
+    let (one, targets) = (target(GrantMatch::Any), vec![target(GrantMatch::Any)]);
+    let ended = |count| Ended { count, at: None };
+    assert_counts(&Delete { targets: targets.clone() }, ended);
+    let scope = EndScope::HeldOrQueued;
+    assert_counts(&End { targets, scope, values: values() }, ended);
+    let hold_at_least = Duration::ZERO;
+    let later = EndLater { target: one, hold_at_least, values: values() };
+    assert_counts(&later, |count| count > 0);
+    let matched = |matched| Matched { sent: SENT, matched };
+    assert_counts(&RenewMany { grants: vec![renewed()] }, matched);
+    assert_counts(&RenewHolders { grants: vec![renewed()] }, matched);
+    assert_counts(&beat(), matched);
 }
 
 #[test]
@@ -174,9 +206,8 @@ fn a_resume_finds_its_lease_or_nothing() {
     let grant = no_ttl.get_document_mut("grant").unwrap();
     grant.insert("id", "$fresh");
     grant.remove("ttlMs");
-    for other in [before, held_by("$$NOW"), held_by("another"), no_ttl, doc! {}] {
-        assert!(matches!(resume.decode(&found(other), SENT), Err(DecodeError::Reply(_))));
-    }
+    let others = [before, held_by("$$NOW"), held_by("another"), no_ttl, doc! {}];
+    assert_no_reply(&resume, others.map(found));
     for reply in [doc! {}, found(Bson::Null), found(7)] {
         assert_eq!(resume.decode(&reply, SENT).unwrap(), None, "{reply}");
     }
@@ -188,11 +219,8 @@ fn a_tick_is_a_timestamp_or_nothing() {
     let reply = found(doc! { "grant": { "standaloneToken": time } });
     assert_eq!(tick().decode(&reply, SENT).unwrap(), Some(Timestamp { time: 9, increment: 3 }));
     assert_eq!(tick().decode(&found(Bson::Null), SENT).unwrap(), None);
-    for odd in
-        [doc! {}, doc! { "grant": 1 }, doc! { "grant": { "standaloneToken": DateTime::now() } }]
-    {
-        assert!(matches!(tick().decode(&found(odd), SENT), Err(DecodeError::Reply(_))));
-    }
+    let date = doc! { "grant": { "standaloneToken": DateTime::now() } };
+    assert_no_reply(&tick(), [doc! {}, doc! { "grant": 1 }, date].map(found));
 }
 
 #[test]
@@ -201,9 +229,7 @@ fn looks_read_what_are_documents() {
     let batch = vec![Bson::from(held_by("v")), Bson::Null, 7.into(), doc! {}.into()];
     let seen = look.decode(&doc! { "cursor": { "firstBatch": batch } }, SENT).unwrap();
     assert_eq!(seen.len(), 2);
-    for reply in [doc! {}, doc! { "cursor": 7 }, doc! { "cursor": { "firstBatch": {} } }] {
-        assert!(matches!(look.decode(&reply, SENT), Err(DecodeError::Reply(_))), "{reply}");
-    }
+    assert_no_reply(&look, without_batch());
 }
 
 #[test]

@@ -4,14 +4,13 @@ use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
 use crate::rules::outcome::{Outcome, REFUSED};
 use crate::spec::EndScope;
 
-use super::super::{SENT, acquire, beat, found, in_line, joining, target, values};
-use super::held_by;
+use super::super::{SENT, acquire, found, in_line, joining, target, values};
+use super::{assert_no_reply, held_by, without_batch};
 use crate::commands::Command;
 use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, Refused, SlowAcquire};
 use crate::commands::heartbeat::QueueEntry;
 use crate::commands::release::{End, GrantMatch};
-use crate::commands::reply::{Ended, Matched};
 
 fn refused(acquire: &SlowAcquire, reply: &Document) -> Refused {
     match acquire.decode(reply, SENT).unwrap() {
@@ -109,29 +108,6 @@ fn a_grant_is_a_grant_whatever_is_shown_of_the_line() {
     assert_eq!(refused.info.value.as_deref(), Some("$before"));
 }
 
-#[test]
-fn beats_and_ends_count_what_they_touched() {
-    let end = End {
-        targets: vec![target(GrantMatch::Any)],
-        scope: EndScope::HeldOrQueued,
-        values: values(),
-    };
-    for (n, count) in [(Bson::Int32(0), 0), (Bson::Int32(2), 2), (Bson::Int64(1_000), 1_000)] {
-        // The count of matches matters, not the count of changes: two heartbeats within one millisecond change nothing.
-        let reply = doc! { "n": n, "nModified": 0, "ok": 1.0 };
-        assert_eq!(beat().decode(&reply, SENT).unwrap(), Matched { sent: SENT, matched: count });
-        assert_eq!(end.decode(&reply, SENT).unwrap(), Ended { count, at: None });
-    }
-    let errors = doc! { "writeErrors": [{ "index": 0, "code": 112, "errmsg": "busy" }], "n": 1 };
-    let odd = [doc! {}, doc! { "n": 1.0 }, doc! { "n": "1" }, doc! { "n": Bson::Null }];
-    for reply in odd.into_iter().chain([errors]) {
-        let is_none =
-            |cause: DecodeError| matches!(cause, DecodeError::Reply(_) | DecodeError::Write { .. });
-        assert!(beat().decode(&reply, SENT).is_err_and(is_none), "{reply}");
-        assert!(end.decode(&reply, SENT).is_err_and(is_none), "{reply}");
-    }
-}
-
 /// One that the server refuses alone is known not to be applied; others of the same command may have been.
 #[test]
 fn a_refused_end_tells_whether_others_may_be_applied() {
@@ -182,7 +158,5 @@ fn documents_of_another_form_show_nobody_in_line() {
         doc! { "name": "a", "ours": [7, Bson::Null, ["v"], { "value": "v" }] }.into(),
     ];
     assert_eq!(in_line().decode(&batch(odd.to_vec()), SENT).unwrap(), []);
-    for reply in [doc! {}, doc! { "cursor": 7 }, doc! { "cursor": { "firstBatch": {} } }] {
-        assert!(matches!(in_line().decode(&reply, SENT), Err(DecodeError::Reply(_))), "{reply}");
-    }
+    assert_no_reply(&in_line(), without_batch());
 }

@@ -8,6 +8,7 @@ use super::super::{
     SENT, acquire as refusing, beat as beat_command, in_line as in_line_command, request,
 };
 use super::super::{joining, renewed, target, tick as tick_command, values};
+use super::shown;
 use crate::commands::Command;
 use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, SlowAcquire};
@@ -90,14 +91,9 @@ pub(super) fn acquire(reply: &Document) -> bool {
 }
 
 fn granted(acquire: &SlowAcquire, reply: &Document) -> bool {
-    let document = match reply.get("value") {
-        Some(Bson::Document(document)) => document,
-        Some(_) | None => {
-            assert!(matches!(acquire.decode(reply, SENT), Err(DecodeError::Reply(_))));
-            return false;
-        }
-    };
-    match acquire.decode(reply, SENT) {
+    let answer = acquire.decode(reply, SENT);
+    let Some(document) = shown(reply, &answer) else { return false };
+    match answer {
         Ok(AcquireReply::Granted(granted)) => {
             assert_eq!(text(document, &["value"]), Some("$$NOW"));
             assert_eq!(text(document, &["grant", "value"]), Some("$$NOW"));

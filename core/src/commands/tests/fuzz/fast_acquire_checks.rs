@@ -10,7 +10,7 @@ use mongo_lease_testbed::Seed;
 
 use super::super::{SENT, joining, request, take as take_command};
 use super::checks::{is_held, number_of, rows, text, time};
-use super::{TIME, arbitrary, batches, lease_replies, runner};
+use super::{TIME, arbitrary, batches, lease_replies, runner, shown};
 use crate::commands::Command;
 use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
@@ -107,10 +107,7 @@ pub(super) fn take(reply: &Document) -> bool {
     let mut believed = false;
     for take in acquires() {
         let decoded = take.decode(reply, SENT);
-        let Some(Bson::Document(document)) = reply.get("value") else {
-            assert!(matches!(decoded, Err(DecodeError::Reply(_))), "{decoded:?}");
-            continue;
-        };
+        let Some(document) = shown(reply, &decoded) else { continue };
         let token = time(reply, &["operationTime"]).filter(|_| take.request.has_oplog);
         match decoded {
             Ok(reply) => {

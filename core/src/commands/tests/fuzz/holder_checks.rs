@@ -6,15 +6,15 @@ use crate::rules::pattern::NamePattern;
 
 use super::super::SENT;
 use super::checks::{is_held, rows, text};
-use super::{Decoder, leases, replied};
+use super::{Decoder, decoder, leases, replied};
 use crate::commands::Command;
 use crate::commands::find::{GetLease, Page};
 use crate::commands::snapshot::{LeaseSnapshot, read, read_with_holders};
 
 pub(super) const DECODERS: [Decoder; 3] = [
-    Decoder { name: "find::GetLease", replies: batches, check: get },
-    Decoder { name: "find::Page", replies: batches, check: page },
-    Decoder { name: "snapshot::read_with_holders", replies: shared_leases, check: seen },
+    decoder("find::GetLease", batches, get),
+    decoder("find::Page", batches, page),
+    decoder("snapshot::read_with_holders", shared_leases, seen),
 ];
 
 fn holder(value: &str, expires_in_ms: i64, permits: i64, limit: i64) -> Document {

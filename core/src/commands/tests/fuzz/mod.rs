@@ -14,11 +14,14 @@ mod watch_checks;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::fmt;
 
 use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
 use mongo_lease_testbed::Seed;
 use proptest::prelude::prop_oneof;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use crate::commands::DecodeError;
 
 /// One decoder.
 struct Decoder {
@@ -30,65 +33,68 @@ struct Decoder {
     check: fn(&Document) -> bool,
 }
 
+const fn decoder(
+    name: &'static str,
+    replies: fn() -> Vec<Document>,
+    check: fn(&Document) -> bool,
+) -> Decoder {
+    Decoder { name, replies, check }
+}
+
 const DECODERS: [Decoder; 30] = [
-    Decoder { name: "acquire::SlowAcquire", replies: lease_replies, check: checks::acquire },
-    Decoder { name: "heartbeat::Heartbeat", replies: counts, check: checks::beat },
-    Decoder { name: "heartbeat::FindEntries", replies: batches, check: checks::in_line },
-    Decoder { name: "renew::decode", replies: counts, check: checks::guard },
-    Decoder {
-        name: "indexes::CountDuplicates",
-        replies: batches,
-        check: index_checks::count_duplicates,
-    },
-    Decoder { name: "indexes::CreateIndex", replies: counts, check: index_checks::create_index },
-    Decoder {
-        name: "indexes::FindOtherFormat",
-        replies: index_checks::other_formats,
-        check: index_checks::find_other_format,
-    },
-    Decoder { name: "indexes::ListIndexes", replies: batches, check: index_checks::list_indexes },
-    Decoder {
-        name: "indexes::LookAtCollection",
-        replies: batches,
-        check: index_checks::look_at_collection,
-    },
-    Decoder { name: "indexes::read_index", replies: indexes, check: index_checks::read_index },
-    Decoder { name: "find::FindLeases", replies: batches, check: checks::look },
-    Decoder { name: "find::FindGrants", replies: batches, check: checks::look_behind },
-    Decoder { name: "release::Tombstone", replies: counts, check: checks::tombstone },
-    Decoder { name: "probe::DryRun", replies: dry_runs, check: checks::dry_run },
-    Decoder { name: "probe::Hello", replies: hellos, check: checks::hello },
-    Decoder { name: "probe::IsHintUsed", replies: plans, check: checks::is_hint_used },
-    Decoder { name: "probe::Ping", replies: hellos, check: checks::ping },
-    Decoder { name: "release::Delete", replies: counts, check: checks::delete },
-    Decoder { name: "release::End", replies: counts, check: checks::end },
-    Decoder { name: "release::EndLater", replies: counts, check: checks::end_later },
-    Decoder { name: "renew::RenewMany", replies: counts, check: checks::renew_many },
-    Decoder { name: "renew::Resume", replies: lease_replies, check: checks::resume },
-    Decoder { name: "snapshot::read", replies: leases, check: checks::seen },
-    Decoder {
-        name: "fast_acquire::FastAcquire",
-        replies: fast_acquire_checks::take_replies,
-        check: fast_acquire_checks::take,
-    },
-    Decoder {
-        name: "fast_acquire::FastAcquireMany",
-        replies: counts,
-        check: fast_acquire_checks::take_many,
-    },
-    Decoder { name: "renew::StandaloneToken", replies: ticks, check: checks::tick },
-    Decoder { name: "reply::token", replies: counts, check: checks::token },
-    Decoder { name: "watch::decode", replies: events, check: watch_checks::watch },
-    Decoder {
-        name: "find::FindHolders",
-        replies: holder_checks::batches,
-        check: watch_checks::find_holders,
-    },
-    Decoder { name: "reply::write_concern_error", replies: counts, check: checks::write_concern },
+    decoder("acquire::SlowAcquire", lease_replies, checks::acquire),
+    decoder("heartbeat::Heartbeat", counts, checks::beat),
+    decoder("heartbeat::FindEntries", batches, checks::in_line),
+    decoder("renew::decode", counts, checks::guard),
+    decoder("indexes::CountDuplicates", batches, index_checks::count_duplicates),
+    decoder("indexes::CreateIndex", counts, index_checks::create_index),
+    decoder(
+        "indexes::FindOtherFormat",
+        index_checks::other_formats,
+        index_checks::find_other_format,
+    ),
+    decoder("indexes::ListIndexes", batches, index_checks::list_indexes),
+    decoder("indexes::LookAtCollection", batches, index_checks::look_at_collection),
+    decoder("indexes::read_index", indexes, index_checks::read_index),
+    decoder("find::FindLeases", batches, checks::look),
+    decoder("find::FindGrants", batches, checks::look_behind),
+    decoder("release::Tombstone", counts, checks::tombstone),
+    decoder("probe::DryRun", dry_runs, checks::dry_run),
+    decoder("probe::Hello", hellos, checks::hello),
+    decoder("probe::IsHintUsed", plans, checks::is_hint_used),
+    decoder("probe::Ping", hellos, checks::ping),
+    decoder("release::Delete", counts, checks::delete),
+    decoder("release::End", counts, checks::end),
+    decoder("release::EndLater", counts, checks::end_later),
+    decoder("renew::RenewMany", counts, checks::renew_many),
+    decoder("renew::Resume", lease_replies, checks::resume),
+    decoder("snapshot::read", leases, checks::seen),
+    decoder(
+        "fast_acquire::FastAcquire",
+        fast_acquire_checks::take_replies,
+        fast_acquire_checks::take,
+    ),
+    decoder("fast_acquire::FastAcquireMany", counts, fast_acquire_checks::take_many),
+    decoder("renew::StandaloneToken", ticks, checks::tick),
+    decoder("reply::token", counts, checks::token),
+    decoder("watch::decode", events, watch_checks::watch),
+    decoder("find::FindHolders", holder_checks::batches, watch_checks::find_holders),
+    decoder("reply::write_concern_error", counts, checks::write_concern),
 ];
 
 fn all_decoders() -> impl Iterator<Item = &'static Decoder> {
     DECODERS.iter().chain(&holder_checks::DECODERS).chain(&permit_checks::DECODERS)
+}
+
+/// The document in a reply. Fails if a reply without one is answered.
+fn shown<'a, T: fmt::Debug>(
+    reply: &'a Document,
+    answer: &Result<T, DecodeError>,
+) -> Option<&'a Document> {
+    let document = reply.get("value").and_then(Bson::as_document);
+    let is_unreadable = matches!(answer, Err(DecodeError::Reply(_)));
+    assert!(document.is_some() || is_unreadable, "{answer:?}");
+    document
 }
 
 const TIME: Timestamp = Timestamp { time: 1_700_000_000, increment: 5 };
@@ -133,7 +139,7 @@ fn decoders_in_the_source() -> BTreeSet<String> {
     // Parts of those in the table, which get values that one of them has checked.
     const PARTS: [&str; 11] = [
         "acquire_parts::token",
-        "fast_acquire::document",
+        "acquire_reply::document",
         "find::documents",
         "acquire_reply::read",
         "reply::count",

@@ -7,18 +7,18 @@ use crate::rules::permits::Permits;
 
 use super::super::{SENT, joining, renewed, request};
 use super::checks::{counted, is_held, text, time};
-use super::{Decoder, counts, lease_replies, leases, replied};
+use super::{Decoder, counts, decoder, lease_replies, leases, replied, shown};
 use crate::commands::Command;
 use crate::commands::DecodeError;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
-use crate::commands::fast_admit::FastAdmit;
+use crate::commands::fast_acquire::FastAdmit;
 use crate::commands::renew_holders::RenewHolders;
 
 pub(super) const DECODERS: [Decoder; 3] = [
     // A call for a share reads another part of the reply than one for the exclusive lease.
-    Decoder { name: "acquire::SlowAcquire", replies: admit_replies, check: admit },
-    Decoder { name: "fast_admit::FastAdmit", replies: admit_replies, check: fast_admit },
-    Decoder { name: "renew_holders::RenewHolders", replies: counts, check: renew_holders },
+    decoder("acquire::SlowAcquire", admit_replies, admit),
+    decoder("fast_acquire::FastAdmit", admit_replies, fast_admit),
+    decoder("renew_holders::RenewHolders", counts, renew_holders),
 ];
 
 /// A call that does not wait, one that does, and one on a server without an oplog.
@@ -66,10 +66,7 @@ fn decoded<C: Command<Reply = AcquireReply>>(
     judged: impl Fn(AcquireReply, &Document) -> bool,
 ) -> bool {
     let answer = command.decode(reply, SENT);
-    let Some(Bson::Document(document)) = reply.get("value") else {
-        assert!(matches!(answer, Err(DecodeError::Reply(_))), "{answer:?}");
-        return false;
-    };
+    let Some(document) = shown(reply, &answer) else { return false };
     match answer {
         Ok(AcquireReply::Granted(granted)) => {
             let token = time(reply, &["operationTime"]).filter(|_| request.has_oplog);

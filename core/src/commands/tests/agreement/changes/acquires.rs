@@ -4,96 +4,84 @@ use std::cell::RefCell;
 
 use crate::bson::{Bson, Document, doc};
 
-use super::{Change, change, damaged_is_sound, is_absent, is_date, is_unexpired, uncounted};
+use super::{Change, damaged_is_sound, is_absent, is_date, is_unexpired, slow_acquire, uncounted};
 use crate::commands::tests::agreement::edits::{
-    argument_of, arguments, has, instead_of, is, replace, second_of, without_argument,
+    argument_of, arguments, has, instead_of, is, replace, second_of, unfiltered, without_argument,
+    without_where,
 };
 
 pub(in crate::commands::tests::agreement) const OF_ACQUIRES: &[Change] = &[
-    change("SlowAcquire", "shortens a grant that it finds again", |it| {
-        second_of(it, "$max", "$expiresAt")
-    }),
-    change("SlowAcquire", "shortens a share that it finds again", |it| {
+    slow_acquire("shortens a grant that it finds again", |it| second_of(it, "$max", "$expiresAt")),
+    slow_acquire("shortens a share that it finds again", |it| {
         second_of(it, "$max", "$$each.expiresAt")
     }),
-    change("SlowAcquire", "shortens the waiter_ttl of its entry", |it| {
+    slow_acquire("shortens the waiter_ttl of its entry", |it| {
         second_of(it, "$max", "$$old.expiresAt")
     }),
-    change("SlowAcquire", "counts from $$NOW, although its heartbeat is newer", |it| {
+    slow_acquire("counts from $$NOW, although its heartbeat is newer", |it| {
         instead_of(it, &doc! { "$max": ["$$NOW", "$$old.heartbeatAt"] }, "$$NOW")
     }),
-    change("SlowAcquire", "stores an older echo", |it| {
+    slow_acquire("stores an older echo", |it| {
         argument_of(it, "$cond", 2, |all| {
             is(&all[0], doc! { "$gt": ["$$old.heartbeatAt", "$$NOW"] })
         })
     }),
-    change("SlowAcquire", "reads an expiry of a foreign type as a time", |it| {
+    slow_acquire("reads an expiry of a foreign type as a time", |it| {
         instead_of(it, &is_date(), true)
     }),
-    change("SlowAcquire", "finds a lease without an expiry held", |it| {
-        instead_of(it, &is_absent(), false)
-    }),
-    change("SlowAcquire", "finds an expired lease held", |it| {
+    slow_acquire("finds a lease without an expiry held", |it| instead_of(it, &is_absent(), false)),
+    slow_acquire("finds an expired lease held", |it| {
         instead_of(it, &doc! { "$lte": ["$expiresAt", "$$NOW"] }, false)
     }),
-    change("SlowAcquire", "does not count its write", uncounted),
-    change("SlowAcquire", "does not count its write to a share", |it| {
+    slow_acquire("does not count its write", uncounted),
+    slow_acquire("does not count its write to a share", |it| {
         let so_far = doc! { "$cond": [{ "$isNumber": "$$each.writes" }, "$$each.writes", 0] };
         instead_of(it, &doc! { "$add": [so_far.clone(), 1] }, so_far)
     }),
-    change("SlowAcquire", "takes the shorter ttl", |it| second_of(it, "$max", "$$grant.ttlMs")),
-    change("SlowAcquire", "takes the smaller clock skew", |it| {
+    slow_acquire("takes the shorter ttl", |it| second_of(it, "$max", "$$grant.ttlMs")),
+    slow_acquire("takes the smaller clock skew", |it| {
         second_of(it, "$max", "$$grant.maxClockSkewMs")
     }),
-    change("SlowAcquire", "takes the shorter ttl of a share", |it| {
-        second_of(it, "$max", "$$each.ttlMs")
-    }),
-    change("SlowAcquire", "takes the smaller clock skew of a share", |it| {
+    slow_acquire("takes the shorter ttl of a share", |it| second_of(it, "$max", "$$each.ttlMs")),
+    slow_acquire("takes the smaller clock skew of a share", |it| {
         second_of(it, "$max", "$$each.maxClockSkewMs")
     }),
-    change("SlowAcquire", "keeps the echo of a share", |it| {
-        replace(it, &|found| {
-            let mut kept = found.clone();
-            let is_share = found.contains_key("writes") && found.len() == 5;
-            kept.remove("sentMicros").filter(|_| is_share).map(|_| kept.into())
-        })
+    slow_acquire("keeps the echo of a share", |it| {
+        without_where(it, "sentMicros", |found| found.contains_key("writes") && found.len() == 5)
     }),
-    change("SlowAcquire", "joins a full queue", |it| {
+    slow_acquire("joins a full queue", |it| {
         let is_size = |all: &[Bson]| is(&all[0], doc! { "$size": "$$line" });
         replace(it, &|found| is_size(arguments(found, "$lt")?).then_some(true.into()))
     }),
-    change("SlowAcquire", "is refused by a queue that it is in", |it| {
+    slow_acquire("is refused by a queue that it is in", |it| {
         without_argument(it, "$or", 0, |all| is(&all[0], doc! { "$gte": ["$$place", 0] }))
     }),
-    change("SlowAcquire", "is refused by a full queue that it need not join", |it| {
+    slow_acquire("is refused by a full queue that it need not join", |it| {
         without_argument(it, "$or", 2, |all| {
             all.len() == 3 && is(&all[0], doc! { "$gte": ["$$place", 0] })
         })
     }),
-    change("SlowAcquire", "joins a damaged document", damaged_is_sound),
-    change("SlowAcquire", "writes where it is refused", |it| {
-        argument_of(it, "$cond", 1, |all| all[2] == Bson::from(doc! {}) && has(&all[1], "$cond"))
+    slow_acquire("joins a damaged document", damaged_is_sound),
+    slow_acquire("writes where it is refused", |it| {
+        argument_of(it, "$cond", 1, |all| all[2] == Bson::from(doc! {}) && has(&all[1], "$let"))
     }),
-    change("SlowAcquire", "goes before the waiters", |it| {
+    slow_acquire("goes before the waiters", |it| {
         replace(it, &|found| is_place(arguments(found, "$cond")?).then(|| 0.into()))
     }),
-    change("SlowAcquire", "loses its place", |it| argument_of(it, "$cond", 2, is_place)),
-    change("SlowAcquire", "keeps its earlier entry", |it| {
-        replace(it, &|found| {
-            let filter = found.get_document("$filter").ok()?;
-            (filter.get_str("input").ok() == Some("$$line")).then(|| "$$line".into())
-        })
-    }),
-    change("SlowAcquire", "stays in the queue where it holds", |it| {
+    slow_acquire("loses its place", |it| argument_of(it, "$cond", 2, is_place)),
+    slow_acquire("keeps its earlier entry", |it| unfiltered(it, "$$line")),
+    slow_acquire("stays in the queue where it holds", |it| {
         argument_of(it, "$cond", 2, |all| all[1].as_str() == Some("$$others"))
     }),
-    change("SlowAcquire", "inherits behind the waiters", |it| {
+    slow_acquire("inherits behind the waiters", |it| {
         argument_of(it, "$cond", 2, |all| all[1] == Bson::Int32(0) && has(&all[2], "$cond"))
     }),
-    change("SlowAcquire", "does not inherit a lease", |it| {
-        without_argument(it, "$or", 2, |all| all.len() == 3 && has(&all[0], "$or"))
+    slow_acquire("does not inherit a lease", |it| {
+        without_argument(it, "$or", 1, |all| {
+            all.len() == 2 && has(&all[0], "$or") && has(&all[1], "$and")
+        })
     }),
-    change("SlowAcquire", "keeps the id of an inherited entry", |it| {
+    slow_acquire("keeps the id of an inherited entry", |it| {
         replace(it, &|found| match arguments(found, "$cond")? {
             [_, old, new] if old.as_str() == Some("$$old.id") => {
                 Some(doc! { "$ifNull": [old.clone(), new.clone()] }.into())
@@ -101,37 +89,47 @@ pub(in crate::commands::tests::agreement) const OF_ACQUIRES: &[Change] = &[
             _ => None,
         })
     }),
-    change("SlowAcquire", "takes a new id for its entry", |it| {
+    slow_acquire("takes a new id for its entry", |it| {
         argument_of(it, "$ifNull", 1, |all| all[0].as_str() == Some("$$old.id"))
     }),
-    change("SlowAcquire", "finds its own lease free", |it| {
-        instead_of(it, &doc! { "$not": "$$mine" }, true)
-    }),
-    change("SlowAcquire", "is granted its own lease anew", |it| {
+    slow_acquire("is granted its own lease anew", |it| {
         argument_of(it, "$cond", 2, |all| all[0].as_str() == Some("$$mine"))
     }),
-    change("SlowAcquire", "takes an exclusive lease for its share", |it| {
-        let value = own_value(&it);
-        replace(it, &|found| {
-            let is_none = found.get_bool("mine").ok() == Some(false);
-            let of_value = doc! { "mine": { "$eq": ["$value", value.clone()] } };
-            is_none.then(|| of_value.into())
+    slow_acquire("takes an exclusive lease for its share", |it| {
+        let has_it = doc! { "$eq": ["$value", own_value(&it)] };
+        let is_beside = doc! { "$ne": ["$$kept", []] };
+        let or_has_it = doc! { "$or": [is_beside.clone(), has_it] };
+        instead_of(it, &is_beside, or_has_it)
+    }),
+    slow_acquire("takes a lease for which others wait", |it| argument_of(it, "$and", 0, takes)),
+    slow_acquire("takes a lease that is held", |it| argument_of(it, "$and", 1, takes)),
+    slow_acquire("stays in the queue where it takes the lease", |it| {
+        without_where(it, "queue", |found| {
+            let [grant, promoted, holders] =
+                ["grant", "promoted", "holders"].map(|key| found.contains_key(key));
+            grant && !promoted && holders
         })
     }),
-    change("SlowAcquire", "takes the grant of another for its own", |it| {
+    slow_acquire("does not call the first waiter", |it| argument_of(it, "$cond", 2, calls_first)),
+    slow_acquire("calls the first waiter of a held lease", |it| {
+        argument_of(it, "$cond", 1, calls_first)
+    }),
+    slow_acquire("calls the last waiter", |it| {
+        let id = |place: i32| doc! { "$arrayElemAt": ["$$waiting.id", place] };
+        instead_of(it, &id(0), id(-1))
+    }),
+    slow_acquire("takes the grant of another for its own", |it| {
         replace(it, &|found| {
             let first = arguments(found, "$eq")?.first()?;
             (first.as_str() == Some("$grant.value")).then_some(true.into())
         })
     }),
-    change("SlowAcquire", "does not see that it holds", |it| argument_of(it, "$or", 1, is_granted)),
-    change("SlowAcquire", "does not see that it is admitted", |it| {
-        argument_of(it, "$or", 0, is_granted)
-    }),
-    change("SlowAcquire", "loses its expired share", |it| {
+    slow_acquire("does not see that it holds", |it| argument_of(it, "$or", 1, is_granted)),
+    slow_acquire("does not see that it is admitted", |it| argument_of(it, "$or", 0, is_granted)),
+    slow_acquire("loses its expired share", |it| {
         argument_of(it, "$or", 0, |all| is(&all[0], is_unexpired()))
     }),
-    change("SlowAcquire", "keeps expired holders", |it| {
+    slow_acquire("keeps expired holders", |it| {
         replace(it, &|found| {
             let filter = found.get_document("$filter").ok()?;
             let is_kept = filter.get_str("input").ok() == Some("$$elements");
@@ -154,6 +152,16 @@ fn is_granted(all: &[Bson]) -> bool {
         list.is_some_and(|list| list[1].as_str() == Some("$$admitted.value"))
     };
     all.len() == 2 && is_admitted(&all[1])
+}
+
+/// The arguments of the condition that a caller takes the exclusive lease.
+fn takes(all: &[Bson]) -> bool {
+    all.len() == 2 && all[0].as_str() == Some("$$free")
+}
+
+/// The arguments of the condition that the first waiter is called.
+fn calls_first(all: &[Bson]) -> bool {
+    all[0].as_str() == Some("$$free") && has(&all[1], "$concat")
 }
 
 /// The caller's value, quoted.

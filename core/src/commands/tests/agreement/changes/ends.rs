@@ -3,34 +3,34 @@
 use crate::bson::{Bson, DateTime, Document, doc};
 
 use super::{
-    Change, FILTER, change, damaged_is_sound, for_a_negative_time, for_the_whole_ttl, is_absent,
+    Change, FILTER, damaged_is_sound, end, for_a_negative_time, for_the_whole_ttl, is_absent,
     is_unexpired, of_any_type, uncounted, with_dead_waiters, with_empty_holders,
-    with_holders_twice, with_stale_list, with_the_newest_expiry,
+    with_holders_twice, with_stale_list, with_the_holders_entry, with_the_newest_expiry,
 };
 use crate::commands::tests::agreement::edits::{
     argument_of, arguments, first_of, has, in_each_form, instead_of, is, replace, without,
-    without_argument, without_beside,
+    without_argument, without_beside, without_where,
 };
 
 pub(in crate::commands::tests::agreement) const OF_ENDS: &[Change] = &[
-    change("End", "ends a damaged lease", damaged_is_sound),
-    change("End", "ends a lease that a delete would end", |it| without(it, FILTER, "$and")),
-    change("End", "sees no holders beside the target", |it| {
+    end("ends a damaged lease", damaged_is_sound),
+    end("ends a lease that a delete would end", |it| without(it, FILTER, "$and")),
+    end("sees no holders beside the target", |it| {
         replace(it, &|found| {
             let is_second = found.get_document("holders.1").is_ok();
             is_second.then(|| doc! { "name": 0 }.into())
         })
     }),
-    change("End", "sees no queue beside the target", |it| {
+    end("sees no queue beside the target", |it| {
         replace(it, &|found| {
             let is_queue = found.len() == 1 && found.contains_key("queue.0");
             is_queue.then(|| doc! { "name": 0 }.into())
         })
     }),
-    change("End", "matches any grant of its value", |it| {
+    end("matches any grant of its value", |it| {
         in_each_form(it, FILTER, |form| drop(form.remove("grant.id")))
     }),
-    change("End", "matches any share of its value", |it| {
+    end("matches any share of its value", |it| {
         in_each_form(it, FILTER, |form| {
             let list = form.get_document_mut("holders").ok();
             if let Some(element) = list.and_then(|it| it.get_document_mut("$elemMatch").ok()) {
@@ -38,21 +38,22 @@ pub(in crate::commands::tests::agreement) const OF_ENDS: &[Change] = &[
             }
         })
     }),
-    change("End", "matches holders of a lease that is held by one", |it| {
+    end("matches holders of a lease that is held by one", |it| {
         in_each_form(it, FILTER, |form| {
             if form.contains_key("holders") {
                 form.remove("value");
             }
         })
     }),
-    change("End", "matches shares in a document without an expiry", |it| {
+    end("matches shares in a document without an expiry", |it| {
         in_each_form(it, FILTER, |form| drop(form.remove("expiresAt")))
     }),
-    change("End", "matches a queue that is no list", |it| {
+    end("matches a queue that is no list", |it| {
         in_each_form(it, FILTER, |form| drop(form.remove("queue")))
     }),
-    change("End", "ends any grant of its value", any_id),
-    change("End", "ends the lease of another when it leaves the queue", |it| {
+    end("ends any grant of its value", any_id),
+    end("admits the entry of the holder", with_the_holders_entry),
+    end("ends the lease of another when it leaves the queue", |it| {
         replace(it, &|found| {
             let [first, _] = arguments(found, "$eq")? else {
                 return None;
@@ -61,87 +62,67 @@ pub(in crate::commands::tests::agreement) const OF_ENDS: &[Change] = &[
                 .then_some(true.into())
         })
     }),
-    change("End", "does not admit when it holds", |it| without_argument(it, "$or", 1, is_open)),
-    change("End", "does not admit in shared use", |it| without_argument(it, "$or", 2, is_open)),
-    change("End", "does not admit to a free lease", |it| without_argument(it, "$or", 0, is_open)),
-    change("End", "finds a lease without an expiry held", |it| instead_of(it, &is_absent(), false)),
-    change("End", "finds an expired lease held", |it| {
+    end("does not admit when it holds", |it| without_argument(it, "$or", 1, is_open)),
+    end("does not admit in shared use", |it| without_argument(it, "$or", 2, is_open)),
+    end("does not admit to a free lease", |it| without_argument(it, "$or", 0, is_open)),
+    end("finds a lease without an expiry held", |it| instead_of(it, &is_absent(), false)),
+    end("finds an expired lease held", |it| {
         instead_of(it, &doc! { "$lte": ["$expiresAt", "$$NOW"] }, false)
     }),
-    change("End", "takes expired holders for holders", |it| {
+    end("takes expired holders for holders", |it| {
         argument_of(it, "$and", 0, |all| all.len() == 2 && all[0].as_str() == Some("$$shared"))
     }),
-    change("End", "admits nobody when the last expired holder ends", |it| {
+    end("admits nobody when the last expired holder ends", |it| {
         without_argument(it, "$or", 1, |all| is(&all[0], is_unexpired()))
     }),
-    change("End", "admits nobody beside others", |it| {
+    end("admits nobody beside others", |it| {
         without_argument(it, "$or", 0, |all| is(&all[0], is_unexpired()))
     }),
-    change("End", "keeps expired holders", |it| without_argument(it, "$and", 0, is_staying)),
-    change("End", "keeps itself", |it| without_argument(it, "$and", 1, is_staying)),
-    change("End", "admits its own entry", |it| {
+    end("keeps expired holders", |it| without_argument(it, "$and", 0, is_staying)),
+    end("keeps itself", |it| without_argument(it, "$and", 1, is_staying)),
+    end("admits its own entry", |it| {
         without_argument(it, "$and", 2, |all| all.len() == 3 && has(&all[2], "$not"))
     }),
-    change("End", "admits where nobody may be admitted", |it| {
-        argument_of(it, "$cond", 1, is_choice)
+    end("admits where nobody may be admitted", |it| argument_of(it, "$cond", 1, is_choice)),
+    end("admits nobody", |it| argument_of(it, "$cond", 2, is_choice)),
+    end("stays in the queue where it admits nobody", |it| {
+        without_where(it, "queue", |found| found.len() == 2 && found.contains_key("holders"))
     }),
-    change("End", "admits nobody", |it| argument_of(it, "$cond", 2, is_choice)),
-    change("End", "stays in the queue where it admits nobody", |it| {
-        replace(it, &|found| {
-            let mut kept = found.clone();
-            let is_closed = found.len() == 2 && found.contains_key("holders");
-            kept.remove("queue").filter(|_| is_closed).map(|_| kept.into())
-        })
+    end("stays in a corrupt list", |it| {
+        without_where(it, "holders", |found| found.len() == 2 && found.contains_key("queue"))
     }),
-    change("End", "stays in a corrupt list", |it| {
-        replace(it, &|found| {
-            let mut kept = found.clone();
-            let is_closed = found.len() == 2 && found.contains_key("queue");
-            kept.remove("holders").filter(|_| is_closed).map(|_| kept.into())
-        })
-    }),
-    change("End", "frees the lease now", |it| {
+    end("frees the lease now", |it| {
         replace(it, &|found| {
             let mut now = found.clone();
             now.insert("expiresAt", "$$NOW");
             is_freed(found).then(|| now.into())
         })
     }),
-    change("End", "leaves its value in a free lease", |it| without_from_freed(it, "value")),
-    change("End", "leaves holders in a free lease", |it| without_from_freed(it, "holders")),
-    change("End", "leaves dead entries in a free lease", |it| without_from_freed(it, "queue")),
-    change("End", "admits one too many", |it| {
+    end("leaves its value in a free lease", |it| without_from_freed(it, "value")),
+    end("leaves holders in a free lease", |it| without_from_freed(it, "holders")),
+    end("leaves dead entries in a free lease", |it| without_from_freed(it, "queue")),
+    end("admits one too many", |it| {
         let one_less = doc! { "$lte": [{ "$subtract": ["$$used", 1] }, "$$bound"] };
         instead_of(it, &doc! { "$lte": ["$$used", "$$bound"] }, one_less)
     }),
-    change("End", "does not look at the holders' limits", |it| {
+    end("does not look at the holders' limits", |it| {
         argument_of(it, "$concatArrays", 1, |all| all[0].as_str() == Some("$$kept.limit"))
     }),
-    change("End", "reads holders of a lease that is held by one", with_stale_list),
-    change("End", "counts a holder without a permit", with_empty_holders),
-    change("End", "reads permits of any type", |it| of_any_type(it, "permits")),
-    change("End", "admits dead waiters", with_dead_waiters),
-    change("End", "admits waiters that hold already", with_holders_twice),
-    change("End", "admits waiters for their whole ttl", for_the_whole_ttl),
-    change("End", "admits for less than nothing", for_a_negative_time),
-    change("End", "counts an admission from $$NOW", |it| {
-        first_of(it, "$max", "$$each.heartbeatAt")
-    }),
-    change("End", "does not count its write", uncounted),
-    change("End", "expires with its newest holder", with_the_newest_expiry),
-    change("End", "does not tell the promoted waiter", |it| {
-        without_beside(it, "promoted", "grant")
-    }),
-    change("End", "does not tell the admitted waiters", |it| {
-        without_beside(it, "admitted", "holders")
-    }),
-    change("End", "keeps holders under an exclusive one", |it| {
-        without_beside(it, "holders", "grant")
-    }),
-    change("End", "does not tell of an earlier end", |it| {
-        without_beside(it, "promoted", "admitted")
-    }),
-    change("End", "tells a waiter beside those that it admits", |it| {
+    end("reads holders of a lease that is held by one", with_stale_list),
+    end("counts a holder without a permit", with_empty_holders),
+    end("reads permits of any type", |it| of_any_type(it, "permits")),
+    end("admits dead waiters", with_dead_waiters),
+    end("admits waiters that hold already", with_holders_twice),
+    end("admits waiters for their whole ttl", for_the_whole_ttl),
+    end("admits for less than nothing", for_a_negative_time),
+    end("counts an admission from $$NOW", |it| first_of(it, "$max", "$$each.heartbeatAt")),
+    end("does not count its write", uncounted),
+    end("expires with its newest holder", with_the_newest_expiry),
+    end("does not tell the promoted waiter", |it| without_beside(it, "promoted", "grant")),
+    end("does not tell the admitted waiters", |it| without_beside(it, "admitted", "holders")),
+    end("keeps holders under an exclusive one", |it| without_beside(it, "holders", "grant")),
+    end("does not tell of an earlier end", |it| without_beside(it, "promoted", "admitted")),
+    end("tells a waiter beside those that it admits", |it| {
         without_argument(it, "$and", 0, is_told)
     }),
 ];
@@ -172,10 +153,7 @@ fn is_freed(found: &Document) -> bool {
 }
 
 fn without_from_freed(command: Document, field: &str) -> Document {
-    replace(command, &|found| {
-        let mut rest = found.clone();
-        rest.remove(field).filter(|_| is_freed(found)).map(|_| rest.into())
-    })
+    without_where(command, field, is_freed)
 }
 
 /// Every id of a grant fits the pipeline.

@@ -39,6 +39,14 @@ const fn change(
     Change { command, name, edit }
 }
 
+const fn slow_acquire(name: &'static str, edit: fn(Document) -> Document) -> Change {
+    change("SlowAcquire", name, edit)
+}
+
+const fn end(name: &'static str, edit: fn(Document) -> Document) -> Change {
+    change("End", name, edit)
+}
+
 /// A filter, and the fields that a pipeline sets.
 const FILTER: &str = "updates/0/q";
 const SET: &str = "updates/0/u/0/$set";

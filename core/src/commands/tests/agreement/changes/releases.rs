@@ -2,7 +2,10 @@
 
 use crate::bson::{DateTime, Document, doc};
 
-use super::{Change, FILTER, GRANT_ID, QUEUE_IS_EMPTY, SET, change};
+use super::{
+    Change, FILTER, GRANT_ID, QUEUE_IS_EMPTY, SET, change, with_dead_waiters,
+    with_the_holders_entry,
+};
 use crate::commands::tests::agreement::edits::{
     arguments, in_each_form, instead_of, part, replace, without,
 };
@@ -61,6 +64,8 @@ pub(in crate::commands::tests::agreement) const OF_RELEASES: &[Change] = &[
     change("EndLater", "calls nobody anew", |it| {
         instead_of(it, &doc! { "$eq": [{ "$type": "$$head" }, "object"] }, true)
     }),
+    change("EndLater", "calls itself", with_the_holders_entry),
+    change("EndLater", "calls a dead waiter", with_dead_waiters),
     change("EndLater", "leaves the grant to the holder", |it| without(it, SET, "grant.value")),
     change("EndLater", "leaves the lease to the holder", |it| without(it, SET, "value")),
     change("EndLater", "names no grant", |it| without(it, FILTER, GRANT_ID)),

@@ -1,0 +1,78 @@
+//! The hooks of a store for a simulation. No public surface.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mongo_lease_memory::{Collection, Write};
+
+use super::MemoryStore;
+use super::simulated::SimulatedProcess;
+use crate::clock::MemoryClock;
+
+#[doc(hidden)]
+impl MemoryStore {
+    /// A store with this date, whose managers draw their random numbers from the seed.
+    #[must_use]
+    pub fn simulated(date_ms: i64, seed: u64) -> MemoryStore {
+        let store = MemoryStore::on(MemoryClock::simulated(date_ms, seed));
+        store.shared.leases.lock().keep_journal();
+        store
+    }
+
+    /// The client of one process.
+    #[must_use]
+    pub fn client_of(&self, process: Arc<dyn SimulatedProcess>) -> MemoryStore {
+        let clock = self.clock.drifting(process.drift());
+        MemoryStore { process: Some(process), clock, ..self.client() }
+    }
+
+    /// Sets how far the server's date is ahead of the clients' clocks.
+    pub fn set_date_ahead(&self, ahead_ms: i64) {
+        self.shared.date_ahead_ms.store(ahead_ms, Ordering::Relaxed);
+    }
+
+    /// Carries a command out by the server's date of so long ago: it has waited for a lock with that date.
+    pub fn in_the_past(&self, by_ms: i64, carry_out: impl FnOnce()) {
+        let ahead_ms = self.shared.date_ahead_ms.load(Ordering::Relaxed);
+        let before = self.shared.leases.lock().writes_kept();
+        self.set_date_ahead(ahead_ms - by_ms);
+        carry_out();
+        self.set_date_ahead(ahead_ms);
+        self.shared.leases.lock().date_writes(before, self.shared.date_ms());
+    }
+
+    /// From now on no majority has the writes, and no change stream tells of them.
+    pub fn hold_back(&self) {
+        self.shared.leases.lock().hold_back();
+    }
+
+    /// Undoes the writes that no majority has: another primary never had them.
+    pub fn roll_back(&self) {
+        self.shared.leases.lock().roll_back();
+    }
+
+    /// Reads or changes the documents of a collection in one step, as the server itself.
+    pub fn on_server<R>(
+        &self,
+        collection: &str,
+        change: impl FnOnce(&mut Collection<'_>) -> R,
+    ) -> R {
+        self.with_collection(collection, change)
+    }
+
+    /// The writes since the last call, in their order.
+    #[must_use]
+    pub fn take_journal(&self) -> Vec<Write> {
+        self.shared.leases.lock().take_journal()
+    }
+
+    /// Deletes the documents that have expired, as the TTL monitor does.
+    pub fn delete_expired(&self) {
+        let date_ms = self.shared.date_ms();
+        self.shared.leases.lock().delete_expired(date_ms);
+    }
+
+    pub(crate) fn process(&self) -> Option<&Arc<dyn SimulatedProcess>> {
+        self.process.as_ref()
+    }
+}
