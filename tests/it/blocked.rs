@@ -13,10 +13,10 @@ use std::time::Duration;
 use mongo_lease::mongodb::bson::{Bson, doc};
 use mongo_lease::mongodb::{Client, ClientSession};
 use mongo_lease::{Error, Lease, LeaseManager};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_testbed::TestDatabase;
 use tokio::task::JoinHandle;
 
-use crate::common::migrated;
+use crate::lent::{LentServer, lent_database};
 use crate::patience::locks;
 
 /// How a document is blocked.
@@ -30,7 +30,7 @@ enum By {
 
 /// A server on which no transaction ends by itself during a test.
 struct Setup {
-    server: Server,
+    server: LentServer,
     database: TestDatabase,
     /// The manager's own client: the sessions of its guards come from it.
     client: Client,
@@ -38,8 +38,7 @@ struct Setup {
 }
 
 async fn setup() -> Setup {
-    let server = Server::builder().parameter("transactionLifetimeLimitSeconds", 300).start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let client = server.client().await;
     let leases = manager(&database, &client).await;
     Setup { server, database, client, leases }

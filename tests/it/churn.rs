@@ -12,6 +12,7 @@ use mongo_lease::{Attempt, Error, LeaseInfo, LeaseManager, LeaseState, LostReaso
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
 use crate::common::{builder, document, migrated};
+use crate::lent::lent_database;
 use crate::patience::{Listener, bounded, locks, until, until_nothing_is_left};
 use crate::recipe::{Flavour, Recipe};
 
@@ -27,11 +28,6 @@ async fn come_and_go(leases: &LeaseManager, names: impl Iterator<Item = String>)
 async fn with_tombstones(database: &Database) -> LeaseManager {
     let builder = LeaseManager::builder(database).owner("test").tombstones(true);
     builder.build().await.unwrap()
-}
-
-/// A server that removes nothing meanwhile.
-fn unmonitored() -> Server {
-    Server::builder().ttl_monitor_sleep_secs(3_600).start()
 }
 
 /// Whether a tombstone stands there.
@@ -53,8 +49,7 @@ async fn listed(list: mongo_lease::List) -> Vec<(String, LeaseState)> {
 
 #[tokio::test]
 async fn every_release_deletes_unless_told_otherwise() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let leases = LeaseManager::builder(&database).build().await.unwrap();
     let lanes = (0..10).map(|lane| {
         let names = (0..110).map(move |number| format!("{lane}:{number}"));
@@ -67,8 +62,7 @@ async fn every_release_deletes_unless_told_otherwise() {
 /// Only a manager with tombstones inserts blindly, and asks the server whether that is safe.
 #[tokio::test]
 async fn only_with_tombstones_a_build_asks_about_the_hint() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let explains = async || {
         let status = server.admin(doc! { "serverStatus": 1 }).await;
         let commands = status.get_document("metrics").unwrap().get_document("commands").unwrap();
@@ -83,8 +77,7 @@ async fn only_with_tombstones_a_build_asks_about_the_hint() {
 
 #[tokio::test]
 async fn with_tombstones_the_first_release_makes_one() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let leases = with_tombstones(&database).await;
     come_and_go(&leases, ["a", "b"].map(str::to_owned).into_iter()).await;
     let value =
@@ -106,8 +99,7 @@ async fn with_tombstones_the_first_release_makes_one() {
 
 #[tokio::test]
 async fn a_tombstone_is_free_at_once_for_everybody() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let leases = with_tombstones(&database).await;
     let lease = leases.acquire("a").metadata(doc! { "secret": 1 }).await.unwrap();
     let first = lease.token().unwrap();
@@ -142,8 +134,7 @@ async fn a_tombstone_is_free_at_once_for_everybody() {
 
 #[tokio::test]
 async fn what_comes_late_does_not_revive_it() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let leases = with_tombstones(&database).await;
     let lease = leases.acquire("a").await.unwrap();
     let value = lease.value().to_owned();
@@ -154,19 +145,18 @@ async fn what_comes_late_does_not_revive_it() {
     let error = leases.resume(key).await.expect_err("it is over");
     assert!(matches!(error, Error::Lost { .. }), "{error:?}");
     assert_eq!(leases.release("a", &value).await.unwrap(), Released::NotHeld);
-    assert_eq!(leases.force_release("a", &value).await.unwrap(), Released::NotHeld);
+    assert_eq!(leases.release("a", &value).await.unwrap(), Released::NotHeld);
     assert!(is_tombstone(&database, "a").await);
 }
 
 /// The reason is the same as for a deleted document.
 #[tokio::test]
 async fn a_holder_whose_lease_somebody_else_released_is_told_so() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let operator = with_tombstones(&database).await;
     let leases = builder(&database).build().await.unwrap();
     let lease = leases.acquire("a").await.unwrap();
-    assert_eq!(operator.force_release("a", lease.value()).await.unwrap(), Released::Released);
+    assert_eq!(operator.release("a", lease.value()).await.unwrap(), Released::Released);
     assert!(is_tombstone(&database, "a").await);
     let error = lease.renew().await.expect_err("it is over");
     assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
@@ -174,8 +164,7 @@ async fn a_holder_whose_lease_somebody_else_released_is_told_so() {
 
 #[tokio::test]
 async fn a_lost_release_reply_is_unknown_and_a_lost_request_is_resent() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let proxy = Proxy::start(server.mongod().address());
     let leases = with_tombstones(&database.through(&proxy.client().await)).await;
     let lease = leases.acquire("a").await.unwrap();
@@ -194,8 +183,7 @@ async fn a_lost_release_reply_is_unknown_and_a_lost_request_is_resent() {
 /// The reply of an insert is lost: the next attempt queries, and finds that same grant.
 #[tokio::test]
 async fn an_insert_whose_reply_is_lost_ends_in_one_grant() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let proxy = Proxy::start(server.mongod().address());
     let leases = with_tombstones(&database.through(&proxy.client().await)).await;
     let lost = proxy.lose_next_reply("findAndModify");
@@ -210,8 +198,7 @@ async fn an_insert_whose_reply_is_lost_ends_in_one_grant() {
 
 #[tokio::test]
 async fn a_waiter_is_promoted_and_a_later_call_takes_over_a_tombstone() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let leases = with_tombstones(&database).await;
     let other = builder(&database).build().await.unwrap();
     let lease = leases.acquire("a").await.unwrap();
@@ -232,8 +219,7 @@ async fn a_waiter_is_promoted_and_a_later_call_takes_over_a_tombstone() {
 /// An insert is refused where somebody holds the lease: then the caller learns the holder, or waits.
 #[tokio::test]
 async fn a_held_new_name_is_reported_busy_and_can_be_waited_for() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let leases = with_tombstones(&database).await;
     let other = builder(&database).owner("the other one").build().await.unwrap();
     let held = other.acquire("a").await.unwrap();
@@ -272,8 +258,7 @@ async fn the_ttl_monitor_removes_tombstones() {
 /// No query checks a new name first; still the server refuses its insert when the index has gone.
 #[tokio::test]
 async fn without_the_unique_index_inserts_grant_nothing() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let leases = with_tombstones(&database).await;
     database.run_command(doc! { "dropIndexes": "locks", "index": "name_1" }).await.unwrap();
     let error = leases.try_acquire("a").await.expect_err("nothing is granted");
@@ -284,8 +269,7 @@ async fn without_the_unique_index_inserts_grant_nothing() {
 /// A thousand calls at once travel in batches, with inserts and queries in one command.
 #[tokio::test]
 async fn names_that_come_again_and_new_ones_go_together() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let leases = with_tombstones(&database).await;
     let held = builder(&database).build().await.unwrap();
     let _held = held.acquire("again:3").await.unwrap();
@@ -312,8 +296,7 @@ async fn names_that_come_again_and_new_ones_go_together() {
 /// A release with tombstones is this one command, without a delete.
 #[tokio::test]
 async fn a_release_with_tombstones_is_one_command() {
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let leases = with_tombstones(&database).await;
     let before = server.command_counts().await;
     come_and_go(&leases, (0..20).map(|number| format!("order:{number}"))).await;

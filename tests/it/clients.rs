@@ -9,7 +9,7 @@ use mongo_lease::mongodb::options::{
     Acknowledgment, ClientOptions, ReadPreference, SelectionCriteria, ServerApi, ServerApiVersion,
     WriteConcern,
 };
-use mongo_lease::{Attempt, Event, LeaseManager, Released};
+use mongo_lease::{Attempt, Event, LeaseManager, Released, Tuning};
 use mongo_lease_testbed::{ReplicaSet, Server, TestDatabase};
 use tokio::task::JoinSet;
 
@@ -21,10 +21,11 @@ async fn options_out_of_range_are_named_as_their_methods() {
     let database = migrated(Server::shared()).await;
     let builder = || LeaseManager::builder(&database);
     for commands in [0, 10_001, usize::MAX] {
-        let error = builder().max_in_flight(commands).build().await.unwrap_err();
+        let error =
+            builder().tuning(Tuning::default().max_in_flight(commands)).build().await.unwrap_err();
         assert_eq!(error.to_string(), "max_in_flight: must be between 1 and 10000");
     }
-    builder().max_in_flight(10_000).build().await.unwrap();
+    builder().tuning(Tuning::default().max_in_flight(10_000)).build().await.unwrap();
     let error = builder().ttl(Duration::from_secs(400 * 86_400)).build().await.unwrap_err();
     assert_eq!(error.to_string(), "ttl: a ttl of 400days is not between 100ms and 366days");
 }
@@ -37,7 +38,7 @@ async fn reads_use_the_primary_even_if_the_client_prefers_secondaries() {
         options.selection_criteria = Some(SelectionCriteria::ReadPreference(preference));
     };
     let database = TestDatabase::of(&set.client_with(secondary).await);
-    let leases = LeaseManager::builder(&database).ensure_indexes().await.unwrap();
+    let leases = LeaseManager::builder(&database).ensure_indexes(true);
     let leases = leases.build().await.unwrap();
     everything_works(&leases).await;
     // A secondary has a grant a moment later, and this reads at once.
@@ -105,7 +106,11 @@ async fn pools_of_1_2_and_10_connections_will_do() {
 #[tokio::test]
 async fn one_command_at_a_time_will_do() {
     let database = migrated(Server::shared()).await;
-    let leases = LeaseManager::builder(&database).max_in_flight(1).build().await.unwrap();
+    let leases = LeaseManager::builder(&database)
+        .tuning(Tuning::default().max_in_flight(1))
+        .build()
+        .await
+        .unwrap();
     everything_works(&leases).await;
     many_at_once(&leases).await;
 }
@@ -114,7 +119,7 @@ async fn one_command_at_a_time_will_do() {
 async fn with(change: impl FnOnce(&mut ClientOptions)) -> LeaseManager {
     let client = Server::shared().client_with(change).await;
     let database: &Database = &TestDatabase::of(&client);
-    let leases = LeaseManager::builder(database).ensure_indexes().await.unwrap();
+    let leases = LeaseManager::builder(database).ensure_indexes(true);
     leases.build().await.unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{LeaseManager, LeaseManagerBuilder, Released};
+use mongo_lease::{Acquire, Attempt, Error, LeaseManager, LeaseManagerBuilder, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 /// A ttl that ends within a test.
@@ -20,8 +20,23 @@ pub(crate) async fn setup() -> (TestDatabase, LeaseManager) {
 /// A database of its own on this server, with the indexes.
 pub(crate) async fn migrated(server: &Server) -> TestDatabase {
     let database = server.database().await;
-    builder(&database).ensure_indexes().await.expect("the indexes are made");
+    builder(&database).ensure_indexes(true).build().await.expect("the indexes are made");
     database
+}
+
+/// One attempt of a call with options, with the result in the terms of `try_acquire`.
+pub(crate) trait TryOnce {
+    fn try_once(self) -> impl Future<Output = mongo_lease::Result<Attempt>> + Send;
+}
+
+impl TryOnce for Acquire {
+    async fn try_once(self) -> mongo_lease::Result<Attempt> {
+        match self.wait(Duration::ZERO).await {
+            Ok(lease) => Ok(Attempt::Granted(lease)),
+            Err(Error::Busy(held)) => Ok(Attempt::Busy(held)),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// The usual options.

@@ -5,6 +5,7 @@ use mongo_lease::{Attempt, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 use crate::common::{builder, migrated};
+use crate::lent::lent_setup;
 use crate::spy::Spy;
 
 #[tokio::test]
@@ -28,9 +29,7 @@ async fn an_acquire_is_one_command_and_so_is_a_release() {
 /// The same by the server's own count, which also includes what the driver hides.
 #[tokio::test]
 async fn the_server_counts_the_same() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, _database, leases) = lent_setup().await;
     leases.acquire("before").await.unwrap().release().await.unwrap();
     let before = server.command_counts().await;
     let lease = leases.try_acquire("a").await.unwrap().granted().expect("it is free");

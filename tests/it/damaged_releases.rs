@@ -95,8 +95,6 @@ async fn no_release_by_name_ends_a_damaged_lease() {
         let (value, key) = (value(&lease), lease.detach().await.unwrap());
         let damaged = damage(&database, name).await;
         is_refused(&database, &damaged, leases.release(name, &value).await, "release").await;
-        let forced = leases.force_release(name, &value).await;
-        is_refused(&database, &damaged, forced, "force_release").await;
         let detached = leases.release_detached(&key).await;
         is_refused(&database, &damaged, detached, "release_detached").await;
         // Another's value is not held, damaged or not.
@@ -105,8 +103,8 @@ async fn no_release_by_name_ends_a_damaged_lease() {
     }
     let share = leases.semaphore("shared", 3).acquire().await.unwrap();
     let damaged = damage(&database, "shared").await;
-    let forced = leases.force_release("shared", share.value()).await;
-    is_refused(&database, &damaged, forced, "force_release of a permit").await;
+    let forced = leases.release("shared", share.value()).await;
+    is_refused(&database, &damaged, forced, "release of a permit").await;
     drop(share);
 }
 
@@ -144,6 +142,6 @@ async fn sound_leases_are_released_by_the_same_calls() {
     let held = leases.semaphore("b", 2).acquire().await.unwrap();
     assert_eq!(held.release().await.unwrap(), Released::Released);
     let held = leases.acquire("c").await.unwrap();
-    assert_eq!(leases.force_release("c", held.value()).await.unwrap(), Released::Released);
+    assert_eq!(leases.release("c", held.value()).await.unwrap(), Released::Released);
     assert_eq!(held.release().await.unwrap(), Released::NotHeld);
 }

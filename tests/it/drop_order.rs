@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease::{Attempt, LeaseManager};
+use mongo_lease::{Attempt, LeaseManager, Tuning};
 use mongo_lease_testbed::{FailCommand, FailPointGuard, Server, TestDatabase};
 
 use crate::common::{builder, document, migrated};
@@ -16,7 +16,11 @@ const ATTEMPT: Duration = Duration::from_millis(500);
 async fn setup() -> (Server, TestDatabase, LeaseManager, FailPointGuard) {
     let server = Server::start();
     let database = migrated(&server).await;
-    let leases = builder(&database).attempt_deadline(ATTEMPT).build().await.unwrap();
+    let leases = builder(&database)
+        .tuning(Tuning::default().attempt_timeout(ATTEMPT))
+        .build()
+        .await
+        .unwrap();
     let fault = FailCommand::on(&["delete"]).block_for(HELD_FOR);
     let guard = fault.enable(server.uri()).await;
     (server, database, leases, guard)

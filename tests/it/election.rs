@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mongo_lease::{Election, Error, LostReason, Released, Stop};
-use mongo_lease_testbed::Server;
+use mongo_lease::{Election, Error, LostReason, Released, Stop, Tuning};
 use tokio::sync::mpsc;
 
 use crate::both::check;
-use crate::common::{builder, document, migrated, setup};
+use crate::common::{builder, document, setup};
+use crate::lent::lent_database;
 use crate::patience::{Listener, soon, until};
 
-const TTL: Duration = Duration::from_millis(1200);
+const TTL: Duration = Duration::from_millis(2_400);
 const NAME: &str = "leader";
 
 /// Work that goes on until it is told to stop.
@@ -75,19 +75,17 @@ async fn of_five_one_leads_at_a_time_and_each_comes_to_lead() {
 /// The order of events when the database is out of reach: told, dropped, lost, and only then another leader.
 #[tokio::test]
 async fn a_leader_that_cannot_renew_is_told_while_it_still_leads() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL / 3);
+    let election = Election::new(&leases, NAME).ttl(TTL).notice(TTL / 3);
     let leadership = soon("the election", election.campaign()).await.unwrap();
-    let token = leadership.stop_token();
     assert!(!leadership.is_stopping());
     server.mongod().pause();
     assert_eq!(soon("the word to stop", leadership.until_stop()).await, Stop::NearEnd);
     let left = leadership.lease().remaining();
     assert!(leadership.lease().is_valid(), "it was told too late");
     assert!(left <= TTL / 3 && !left.is_zero(), "{left:?}");
-    assert!(leadership.is_stopping() && token.is_cancelled());
+    assert!(leadership.is_stopping());
     soon("the loss", leadership.lease().lost()).await;
     server.mongod().resume();
 }
@@ -95,10 +93,9 @@ async fn a_leader_that_cannot_renew_is_told_while_it_still_leads() {
 /// Also when it wakes before the loss: it was told, and that is not taken back.
 #[tokio::test]
 async fn unstopped_work_is_dropped_and_its_node_can_be_elected_again() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL / 3);
+    let election = Election::new(&leases, NAME).ttl(TTL).notice(TTL / 3);
     let (started, mut starts) = mpsc::unbounded_channel();
     let working = Arc::new(());
     let work = Arc::clone(&working);
@@ -127,10 +124,9 @@ async fn unstopped_work_is_dropped_and_its_node_can_be_elected_again() {
 
 #[tokio::test]
 async fn work_that_stops_when_it_is_told_gives_what_it_gives() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL / 3);
+    let election = Election::new(&leases, NAME).ttl(TTL).notice(TTL / 3);
     let (started, mut starts) = mpsc::unbounded_channel();
     let node = tokio::spawn(async move {
         let run = election.run(async |leadership| {
@@ -169,16 +165,16 @@ async fn a_leader_that_is_asked_steps_down_and_another_follows() {
     first.step_down();
     assert_eq!(soon("the end", node).await.unwrap().unwrap(), Stop::Asked);
     let leadership = soon("the second leads", follower).await.unwrap().unwrap();
-    assert_eq!(leadership.resign().await.unwrap(), Released::Released);
+    assert_eq!(leadership.release().await.unwrap(), Released::Released);
     assert!(document(&database, NAME).await.is_none());
 }
 
 #[tokio::test]
 async fn work_that_does_not_step_down_in_time_is_dropped() {
     let (database, leases) = setup().await;
-    let election = Election::new(&leases, NAME).stop_before(Duration::from_millis(100));
+    let election = Election::new(&leases, NAME).notice(Duration::from_millis(100));
     let run = election.run(async |leadership| {
-        leadership.step_down();
+        election.step_down();
         assert!(leadership.is_stopping());
         std::future::pending::<()>().await;
     });
@@ -193,27 +189,12 @@ async fn a_leader_ended_by_an_operator_gets_why_and_can_run_again() {
         let leases = backend.manager().await;
         let election = Election::new(&leases, NAME).ttl(Duration::from_millis(600));
         let run = election.run(async |leadership| {
-            leases.force_release(NAME, leadership.lease().value()).await.unwrap();
+            leases.release(NAME, leadership.lease().value()).await.unwrap();
             std::future::pending::<()>().await;
         });
         let error = soon("the loss", run).await.unwrap_err();
         assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
         assert_eq!(soon("the second term", election.run(async |_| 2)).await.unwrap(), 2);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_stop_token_is_cancelled_by_the_end_and_cannot_cause_it() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let leadership = Election::new(&leases, NAME).campaign().await.unwrap();
-        let token = leadership.stop_token();
-        leadership.stop_token().cancel();
-        assert!(!leadership.is_stopping() && !token.is_cancelled());
-        drop(leadership);
-        assert!(token.is_cancelled());
-        backend.until_nothing_is_left().await;
     })
     .await;
 }
@@ -260,10 +241,10 @@ async fn a_shutdown_of_the_manager_ends_the_run() {
 /// A renewal comes after a third of the ttl. Work that stopped earlier than half of the ttl before the end would stop
 /// while all is well.
 #[tokio::test]
-async fn stop_before_is_half_of_the_ttl_at_most() {
+async fn the_notice_is_half_of_the_ttl_at_most() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let election = Election::new(&leases, NAME).ttl(TTL).stop_before(TTL * 2);
+        let election = Election::new(&leases, NAME).ttl(TTL).notice(TTL * 2);
         let leadership = election.campaign().await.unwrap();
         assert!(!leadership.is_stopping());
         let work = async {
@@ -281,17 +262,18 @@ async fn stop_before_is_half_of_the_ttl_at_most() {
 async fn a_promoted_leader_does_not_stop_for_its_short_first_term() {
     const LIFE: Duration = Duration::from_millis(500);
     let (database, leases) = setup().await;
-    let others = builder(&database).waiter_ttl(LIFE).build().await.unwrap();
+    let others =
+        builder(&database).tuning(Tuning::default().waiter_ttl(LIFE)).build().await.unwrap();
     let first = Election::new(&leases, NAME).campaign().await.unwrap();
     let long = Duration::from_secs(6);
-    let second = Election::new(&others, NAME).ttl(long).stop_before(long / 3);
+    let second = Election::new(&others, NAME).ttl(long).notice(long / 3);
     let waiting = tokio::spawn(async move { second.campaign().await });
     let joined = async || {
         let document = document(&database, NAME).await?;
         document.get_array("queue").ok()?.first().map(|_| ())
     };
     until("it waits", joined).await;
-    first.resign().await.unwrap();
+    first.release().await.unwrap();
     let leadership = soon("the second leads", waiting).await.unwrap().unwrap();
     let mut renewals = Listener::of(&others);
     let stop = tokio::select! {

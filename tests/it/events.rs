@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mongo_lease::{Error, Event, LostReason, Released};
-use mongo_lease_testbed::{FailCommand, Proxy, Server};
+use mongo_lease_testbed::{FailCommand, Proxy};
 
-use crate::both::check;
-use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::both::{Backend, check};
+use crate::common::{SHORT_TTL, document, setup};
+use crate::lent::{lent_database, lent_setup};
 use crate::patience::{Listener, soon};
 
 const TTL: Duration = Duration::from_secs(1);
@@ -43,9 +44,7 @@ async fn the_life_of_a_lease_is_told_in_its_order() {
 
 #[tokio::test]
 async fn failing_renewals_tell_what_is_left_and_then_comes_the_loss() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, _database, leases) = lent_setup().await;
     let mut events = Listener::of(&leases);
     let _failing = FailCommand::on(&["update"]).error_code(13).enable(server.uri()).await;
     let lease = leases.acquire("a").ttl(TTL).await.unwrap();
@@ -77,9 +76,7 @@ async fn failing_renewals_tell_what_is_left_and_then_comes_the_loss() {
 
 #[tokio::test]
 async fn a_renewal_that_fails_once_is_made_good() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, _database, leases) = lent_setup().await;
     let mut events = Listener::of(&leases);
     let failing = FailCommand::on(&["update"]).times(1).error_code(13).enable(server.uri()).await;
     let lease = leases.acquire("a").ttl(TTL).await.unwrap();
@@ -161,8 +158,7 @@ async fn what_the_work_says_comes_out_and_the_lease_is_released() {
 // The defect of Rust `rslock`: the user's future is not polled while a renewal is under way.
 #[tokio::test]
 async fn the_work_goes_on_while_a_renewal_is_under_way() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let proxy = Proxy::start(server.mongod().address());
     let leases = mongo_lease::LeaseManager::builder(&database.through(&proxy.client().await));
     let leases = leases.await.unwrap();
@@ -205,6 +201,9 @@ async fn work_that_ends_behind_the_end_of_its_lease_has_not_succeeded() {
         let leases = backend.manager().await;
         let run = leases.acquire("a").ttl(SHORT_TTL).run(async |lease| {
             while lease.is_valid() {
+                if let Backend::Memory(store) = &backend {
+                    store.advance(SHORT_TTL);
+                }
                 std::thread::yield_now();
             }
         });

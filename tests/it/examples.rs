@@ -180,3 +180,25 @@ fn semaphore_shows_five_of_eight_and_the_permit_of_a_crash() {
     let lines: Vec<String> = printed.lines().map(with_counts).collect();
     assert_eq!(lines, expected);
 }
+
+#[cfg(unix)]
+#[test]
+fn checkpoint_shows_a_take_over_that_counts_each_order_once() {
+    let printed = run("checkpoint");
+    let expected = [
+        "Ann adds up the orders.",
+        "  Ann begins with the next order.",
+        "  Ann reads an order of 10.",
+        "  Her checkpoint is stored, with a total of 10.",
+        "She reads the next order, and is stopped before she stores it.",
+        "  Ann reads an order of 20.",
+        "Ben is granted the lease when Ann's has expired.",
+        "  Ben goes on after a total of 10.",
+        "  Ben reads an order of 20.",
+        "Ann wakes before Ben has stored anything of his own.",
+        "  Her checkpoint is refused: Ben has claimed it.",
+        "  His checkpoint is stored, with a total of 30.",
+        "The total is 30: each order counts once.",
+    ];
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
+}

@@ -81,9 +81,9 @@ async fn no_type_is_released_and_each_is_reported_as_damaged() {
     for (kind, value) in of_every_other_type() {
         insert(&database, kind, Some(value)).await;
         let before = document(&database, kind).await;
-        let other = leases.force_release(kind, "somebody else").await.unwrap();
+        let other = leases.release(kind, "somebody else").await.unwrap();
         assert_eq!(other, Released::NotHeld, "{kind}");
-        let error = leases.force_release(kind, "someone").await.unwrap_err();
+        let error = leases.release(kind, "someone").await.unwrap_err();
         let Error::Damaged { name, found, .. } = error else { panic!("{kind}: {error}") };
         assert_eq!((name.as_str(), found.as_str()), (kind, kind));
         assert_eq!(document(&database, kind).await, before, "{kind} was touched");

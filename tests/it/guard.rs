@@ -11,9 +11,10 @@ use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::error::{Error as DriverError, TRANSIENT_TRANSACTION_ERROR};
 use mongo_lease::mongodb::{ClientSession, Collection, Database};
 use mongo_lease::{Attempt, Error, Lease, LeaseManager, LostReason, Token};
-use mongo_lease_testbed::{Proxy, Server, TestDatabase};
+use mongo_lease_testbed::{Proxy, TestDatabase};
 
-use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::common::{SHORT_TTL, builder, document, setup};
+use crate::lent::{behind_a_proxy, lent_database};
 use crate::patience::{locks, until, until_blocked, until_free};
 
 async fn transaction(database: &Database) -> ClientSession {
@@ -40,8 +41,8 @@ async fn a_guarded_write_refuses_an_older_token() {
         write.send(&work).await.unwrap().is_applied()
     };
     // The whole number counts, seconds before ordinals, also in the upper half of the range.
-    let older = Token::from_parts(4_000_000_000, 9);
-    let newer = Token::from_parts(4_000_000_001, 1);
+    let older = Token::from_u64(4_000_000_000 << 32 | 9);
+    let newer = Token::from_u64(4_000_000_001 << 32 | 1);
 
     assert!(write(older, "a document without the field has seen none").await);
     assert!(write(older, "the same holder, once more").await);
@@ -76,8 +77,7 @@ async fn a_guarded_transaction_commits_and_prolongs_the_lease() {
 /// The lease has expired by the server's clock, the take-over has been sent, and the transaction still wins.
 #[tokio::test]
 async fn a_take_over_waits_for_the_commit_and_is_refused() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let lease = leases.acquire("a").ttl(5 * SHORT_TTL).renew(false).await.unwrap();
     let half = async || (lease.remaining() < 5 * SHORT_TTL / 2).then_some(());
@@ -101,8 +101,7 @@ async fn a_take_over_waits_for_the_commit_and_is_refused() {
 /// The negative control: without the commit the same take-over is granted.
 #[tokio::test]
 async fn a_take_over_waits_for_the_abort_and_is_granted() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let lease = leases.acquire("a").ttl(5 * SHORT_TTL).renew(false).await.unwrap();
     let token = lease.token().unwrap();
@@ -141,10 +140,8 @@ async fn guard_behind_a_take_over(
 
 #[tokio::test]
 async fn a_guard_that_arrives_after_a_take_over_fails_as_lost() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).max_clock_skew(Duration::ZERO).await.unwrap();
     let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
     let session = transaction(&through).await;
@@ -159,10 +156,8 @@ async fn a_guard_that_arrives_after_a_take_over_fails_as_lost() {
 /// is to be retried, which ends in `Lost`.
 #[tokio::test]
 async fn a_guard_after_a_takeover_in_an_older_snapshot_conflicts() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).max_clock_skew(Duration::ZERO).await.unwrap();
     let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
     let mut session = transaction(&through).await;
@@ -286,7 +281,7 @@ async fn and_run2_stops_at_a_lost_lease_and_carries_the_reason() {
     database.create_collection("work").await.unwrap();
     let work = database.collection::<Document>("work");
     let lease = leases.acquire("a").await.unwrap();
-    leases.force_release("a", lease.value()).await.unwrap();
+    leases.release("a", lease.value()).await.unwrap();
 
     let tries = AtomicUsize::new(0);
     let mut session = database.client().start_session().await.unwrap();

@@ -7,7 +7,7 @@ mod users;
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
-use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder};
+use mongo_lease::{Error, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 /// The package with the binary that the message names.
@@ -36,8 +36,8 @@ pub(crate) async fn insert(database: &Database, documents: Vec<Document>) {
     database.collection("locks").insert_many(documents).await.expect("the documents are new");
 }
 
-pub(crate) async fn ensure(database: &Database) -> mongo_lease::Result<LeaseManagerBuilder> {
-    LeaseManager::builder(database).ensure_indexes().await
+pub(crate) async fn ensure(database: &Database) -> mongo_lease::Result<LeaseManager> {
+    LeaseManager::builder(database).ensure_indexes(true).build().await
 }
 
 pub(crate) async fn build(database: &Database) -> mongo_lease::Result<LeaseManager> {

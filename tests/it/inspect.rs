@@ -14,6 +14,48 @@ use crate::both::check;
 use crate::bson_types::of_every_other_type;
 use crate::common::{SHORT_TTL, builder, migrated, setup};
 
+#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Job {
+    number: i64,
+    host: Option<String>,
+}
+
+#[tokio::test]
+async fn metadata_come_back_in_the_type_of_the_caller() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let job = Job { number: 7, host: Some("b".to_owned()) };
+        let _lease = leases.acquire("a").metadata(&job).await.unwrap();
+        let _permit = leases.semaphore("s", 2).acquire().metadata(&job).await.unwrap();
+        let info = leases.get("a").await.unwrap().expect("held");
+        assert_eq!(info.metadata, doc! { "number": 7_i64, "host": "b" });
+        assert_eq!(info.metadata::<Job>().unwrap(), job);
+        let error = info.metadata::<std::collections::BTreeMap<String, i64>>().unwrap_err();
+        assert!(error.to_string().starts_with("the metadata are of another type: "), "{error}");
+        let shared = leases.get("s").await.unwrap().expect("held");
+        assert_eq!(shared.holders[0].metadata::<Job>().unwrap(), job);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn metadata_that_are_no_document_are_refused_by_their_name() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        for call in [
+            leases.acquire("a").metadata("text"),
+            leases.acquire("a").metadata([1, 2]),
+            leases.acquire("a").metadata(None::<Job>),
+        ] {
+            let error = call.await.unwrap_err();
+            assert!(matches!(error, Error::InvalidOption { option: "metadata", .. }), "{error}");
+            assert!(error.to_string().contains("must be a document"), "{error}");
+        }
+        assert!(leases.get("a").await.unwrap().is_none());
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn get_tells_who_holds_a_lease_since_when_and_for_how_long() {
     check(async |backend| {
@@ -136,7 +178,7 @@ async fn more_leases_than_one_page_are_listed_once_each_and_in_order() {
 #[tokio::test]
 async fn free_leases_are_listed_only_when_asked_for() {
     // Not on the shared server, whose TTL monitor removes expired documents within a second.
-    let server = mongo_lease_testbed::Server::start();
+    let server = crate::lent::lent_server().await;
     let database = migrated(&server).await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let _held = leases.acquire("held").await.unwrap();

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{DateTime, Document};
 use mongo_lease::{Error, LeaseKey, LeaseManager, LostReason, Released};
-use mongo_lease_testbed::{Proxy, Server};
+use mongo_lease_testbed::Server;
 
 use crate::both::check;
 use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::lent::{behind_a_proxy, lent_database};
 use crate::patience::{bounded, until};
 
 #[tokio::test]
@@ -119,8 +120,7 @@ async fn a_resumed_lease_keeps_its_ttl_and_is_renewed() {
 #[tokio::test]
 async fn an_expired_lease_is_not_taken_up_although_nobody_has_it() {
     // The TTL monitor runs once a minute: the document stays.
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach().await.unwrap();
     bounded(async { while leases.get("a").await.unwrap().is_some() {} }).await;
@@ -202,10 +202,8 @@ async fn a_forged_key_is_not_called_resumed() {
 
 #[tokio::test]
 async fn a_resume_whose_reply_is_lost_finds_what_it_has_resumed() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
     let lost = proxy.lose_next_reply("findAndModify");
@@ -274,8 +272,7 @@ async fn a_ttl_that_is_too_short_renews_no_detached_lease() {
 #[tokio::test]
 async fn a_detached_lease_that_is_lost_is_not_renewed() {
     // The TTL monitor runs once a minute: the document stays.
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach().await.unwrap();
     bounded(async { while leases.get("a").await.unwrap().is_some() {} }).await;
@@ -297,7 +294,7 @@ async fn a_detached_lease_that_is_lost_is_not_renewed() {
 async fn a_lease_that_is_lost_is_not_detached() {
     let (database, leases) = setup().await;
     let lease = leases.acquire("a").await.unwrap();
-    leases.force_release("a", lease.value()).await.unwrap();
+    leases.release("a", lease.value()).await.unwrap();
     let error = lease.detach().await.unwrap_err();
     assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
     assert_eq!(document(&database, "a").await, None);

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, Document};
-use mongo_lease::{Acquire, Event, Lease, LeaseManager, LeaseManagerBuilder, Result};
+use mongo_lease::{Acquire, Event, Lease, LeaseManager, LeaseManagerBuilder, Result, Tuning};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinHandle;
 
@@ -30,14 +30,16 @@ use crate::patience::{Listener, soon, until};
 /// Long enough that only a wake-up can end it.
 const NEVER: Duration = Duration::from_secs(3_600);
 
-/// How long a hand-off may take on a busy machine, when a waiter is woken for it.
-const WOKEN: Duration = Duration::from_secs(2);
-
 type Waiting = JoinHandle<Result<Lease>>;
+
+/// No waiter looks by itself.
+fn told_only_tuning() -> Tuning {
+    Tuning::default().recheck_every(NEVER)
+}
 
 /// A manager whose waiters wake only by events.
 fn told_only(database: &Database) -> LeaseManagerBuilder {
-    LeaseManager::builder(database).owner("test").poll_floor(NEVER).wait(NEVER)
+    LeaseManager::builder(database).owner("test").tuning(told_only_tuning()).wait(NEVER)
 }
 
 /// A manager with a client of its own: a change stream takes a connection, and ten of them a whole pool.

@@ -4,14 +4,16 @@ mod failover;
 mod founding;
 mod stopped;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mongo_lease::{Attempt, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::{FailCommand, Proxy, Server};
+use tokio::time::Instant;
 
 use crate::both::check;
 use crate::common::{SHORT_TTL, builder, migrated};
-use crate::patience::{Listener, expires_at, soon, until, until_free};
+use crate::lent::{behind_a_proxy, lent_database, lent_setup};
+use crate::patience::{BUSY_MACHINE, Listener, expires_at, soon, until, until_free};
 
 const TTL: Duration = Duration::from_secs(1);
 
@@ -30,8 +32,7 @@ fn is_out_of_reach(reason: &LostReason) -> bool {
 
 #[tokio::test]
 async fn a_holder_on_a_stopped_server_is_told_before_the_next_grant() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let lease = leases.acquire("a").ttl(TTL).await.unwrap();
     let others = builder(&database).build().await.unwrap();
@@ -66,7 +67,7 @@ async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
     let reason = soon("the loss", lease.lost()).await;
     let lost = Instant::now();
     assert!(is_out_of_reach(&reason), "{reason}");
-    assert!(lost - started < 2 * TTL, "told after {:?}", lost - started);
+    assert!(lost - started < TTL + BUSY_MACHINE, "told after {:?}", lost - started);
     let granted = soon("the next grant", successor).await.unwrap();
     assert!(lost < granted);
     // It ends with its server. Switching it off would wait for the commands that hang.
@@ -76,8 +77,7 @@ async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
 /// The renewals happen, and their replies are lost: the holder counts only confirmed ones.
 #[tokio::test]
 async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let proxy = Proxy::start(server.mongod().address());
     let leases = LeaseManager::builder(&database.through(&proxy.client().await)).await.unwrap();
     let started = Instant::now();
@@ -89,7 +89,7 @@ async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
     assert!(expires_at(&database, "a").await > first);
     let reason = soon("the loss", lease.lost()).await;
     assert!(is_out_of_reach(&reason), "{reason}");
-    assert!(started.elapsed() < 2 * TTL, "told after {:?}", started.elapsed());
+    assert!(started.elapsed() < TTL + BUSY_MACHINE, "told after {:?}", started.elapsed());
     // Loss is final: the replies arrive, and change nothing.
     held.release();
     let mut events = Listener::of(&leases);
@@ -102,20 +102,19 @@ async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
 #[tokio::test]
 async fn validity_counts_from_the_request_and_not_from_the_reply() {
     const TTL: Duration = Duration::from_secs(5);
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let proxy = Proxy::start(server.mongod().address());
     let leases = LeaseManager::builder(&database.through(&proxy.client().await)).await.unwrap();
     let clock = builder(&database).build().await.unwrap();
     let mut ticks = Listener::of(&clock);
-    let _ticking = clock.acquire("clock").ttl(Duration::from_millis(900)).await.unwrap();
+    let _ticking = clock.acquire("clock").ttl(Duration::from_secs(3)).await.unwrap();
 
     let held = proxy.hold_replies_to("findAndModify");
     let asked = leases.clone();
     let asked = tokio::spawn(async move { asked.acquire("a").ttl(TTL).renew(false).await });
     held.held(1).await;
     let granted = Instant::now();
-    ticks.renewals("clock", 3).await;
+    ticks.renewals("clock", 1).await;
     let on_its_way = granted.elapsed();
     held.release();
     let lease = asked.await.unwrap().unwrap();
@@ -126,16 +125,14 @@ async fn validity_counts_from_the_request_and_not_from_the_reply() {
 // The defect of node-redlock: a lock is handed out that has already expired.
 #[tokio::test]
 async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).max_clock_skew(Duration::ZERO).await.unwrap();
     let others = builder(&database).build().await.unwrap();
 
     let held = proxy.hold_replies_to("findAndModify");
     let asked = leases.clone();
-    let asked = tokio::spawn(async move { asked.acquire("a").ttl(SHORT_TTL).await });
+    let asked = tokio::spawn(async move { asked.acquire("a").ttl(TTL).await });
     held.held(1).await;
     let first = expires_at(&database, "a").await.timestamp_millis();
     until_free(&others, "a").await;
@@ -177,7 +174,7 @@ async fn a_lease_that_an_operator_released_is_lost_as_removed() {
         let leases = backend.manager().await;
         let lease = leases.acquire("a").ttl(TTL).await.unwrap();
         let info = leases.get("a").await.unwrap().unwrap();
-        let released = leases.force_release("a", info.value.unwrap()).await.unwrap();
+        let released = leases.release("a", info.value.unwrap()).await.unwrap();
         assert_eq!(released, Released::Released);
         assert_eq!(soon("the loss", lease.lost()).await, LostReason::Removed);
         assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
@@ -192,7 +189,7 @@ async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
         let leases = backend.manager().await;
         let lease = leases.acquire("a").ttl(TTL).await.unwrap();
         let others = backend.builder().owner("thief").build().await.unwrap();
-        others.force_release("a", lease.value()).await.unwrap();
+        others.release("a", lease.value()).await.unwrap();
         let Attempt::Granted(theirs) = others.try_acquire("a").await.unwrap() else {
             panic!("it is free");
         };
@@ -213,9 +210,7 @@ async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
 // The defect of node-redlock: a release after a loss burns all of its retries.
 #[tokio::test]
 async fn a_release_behind_a_loss_is_not_tried_again_and_again() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, database, leases) = lent_setup().await;
     let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
     soon("the loss", lease.lost()).await;
     let others = builder(&database).build().await.unwrap();

@@ -4,27 +4,23 @@ use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{LeaseManager, Released};
-use mongo_lease_testbed::{FailCommand, Proxy, Server, TestDatabase};
+use mongo_lease_testbed::{FailCommand, Proxy, TestDatabase};
 
-use crate::common::{builder, document, migrated};
-use crate::patience::bounded;
-
-/// Much less than the ttl: a call that waited for its own lease would take longer.
-const SOON: Duration = Duration::from_secs(10);
+use crate::common::document;
+use crate::lent::{LentServer, behind_a_proxy, lent_database, lent_setup};
+use crate::patience::{BUSY_MACHINE, bounded};
 
 /// A server with a proxy before it, and a manager that goes through the proxy.
 struct Setup {
-    _server: Server,
+    _server: LentServer,
     database: TestDatabase,
     proxy: Proxy,
     leases: LeaseManager,
 }
 
 async fn setup() -> Setup {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     Setup { _server: server, database, proxy, leases }
 }
@@ -32,11 +28,12 @@ async fn setup() -> Setup {
 #[tokio::test]
 async fn a_lost_reply_yields_one_grant_without_waiting_for_itself() {
     let setup = setup().await;
+    // A call that waited for its own lease would take as long as its ttl, 30 s.
     let started = Instant::now();
     let lost = setup.proxy.lose_next_reply("findAndModify");
     let lease = setup.leases.acquire("a").await.unwrap();
     bounded(lost.lost()).await;
-    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    assert!(started.elapsed() < BUSY_MACHINE, "{:?}", started.elapsed());
     assert!(lease.is_valid());
 
     let found = document(&setup.database, "a").await.unwrap();
@@ -58,9 +55,7 @@ async fn asking_once_survives_a_lost_reply_too() {
 
 #[tokio::test]
 async fn a_connection_closed_before_the_command_costs_one_attempt() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, database, leases) = lent_setup().await;
     let fault = FailCommand::on(&["findAndModify"]).times(1).close_connection();
     let guard = fault.enable(server.uri()).await;
     let lease = leases.acquire("a").await.unwrap();
@@ -92,15 +87,13 @@ async fn a_release_that_never_reached_the_server_is_sent_again() {
 
 #[tokio::test]
 async fn a_write_concern_error_is_neither_a_grant_nor_a_refusal() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, database, leases) = lent_setup().await;
     // Written three times, and each time without a confirmation by a majority.
     let fault = FailCommand::on(&["findAndModify"]).times(3).write_concern_error(64);
     let guard = fault.enable(server.uri()).await;
     let started = Instant::now();
     let lease = leases.acquire("a").await.unwrap();
-    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    assert!(started.elapsed() < BUSY_MACHINE, "{:?}", started.elapsed());
     assert_eq!(guard.disable().await, 3);
     // The value was the same all the time. The fast attempts left the grant alone, and the full one found it.
     let found = document(&database, "a").await.unwrap();
@@ -117,9 +110,7 @@ async fn a_write_concern_error_is_neither_a_grant_nor_a_refusal() {
 
 #[tokio::test]
 async fn an_unconfirmed_write_is_no_grant_and_is_given_back() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, _database, leases) = lent_setup().await;
     let fault = FailCommand::on(&["findAndModify"]).write_concern_error(64);
     let guard = fault.enable(server.uri()).await;
     let error = leases.acquire("a").wait(Duration::from_millis(500)).await.unwrap_err();
@@ -128,7 +119,7 @@ async fn an_unconfirmed_write_is_no_grant_and_is_given_back() {
     // Its ttl is 30 s: without the cleanup this would wait for that.
     let started = Instant::now();
     let lease = leases.acquire("a").await.unwrap();
-    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    assert!(started.elapsed() < BUSY_MACHINE, "{:?}", started.elapsed());
     assert!(lease.is_valid());
 }
 

@@ -23,7 +23,7 @@
 //! | One of ten concurrent migrations failed (code 125) | `ten_conversions_at_once_all_succeed` |
 //! | A second index on the same key made every acquire fail (code 27), and was not found | `a_second_index_with_the_same_key_is_refused` |
 //! | A damaged entry, which cannot be promoted, kept a free lease from all callers | `a_free_lease_is_granted_past_a_damaged_queue` |
-//! | Behind a dead first waiter, the others waited for the poll floor or the old holder's ttl, and not for its entry's life | `what_a_dead_head_costs_does_not_hang_on_the_poll_floor` |
+//! | Behind a dead first waiter, the others waited for the `recheck_every` or the old holder's ttl, and not for its entry's life | `what_a_dead_head_costs_does_not_hang_on_recheck_every` |
 //! | Where a privilege was missing, the server's repetition of the whole command, with the lease's value, was in the error and in the log | `no_password_and_no_value_is_logged_whatever_goes_wrong` |
 //! | A resume believed any document in the reply (no server sends another) | `no_decoder_panics_or_believes_what_is_not_there` |
 //! | With a unique index on `value`, or a validator against empty ones, the second tombstone and the second `hold_at_least` release failed after 10 s of retries, and the lease stayed busy | `a_unique_index_on_value_hinders_no_release`, `a_validator_against_empty_values_hinders_no_release` |
@@ -54,7 +54,7 @@
 //! | An acquire right after a drop of the same name was refused on a standalone server | `a_dropped_lease_is_granted_again_on_a_standalone_server` |
 //! | A refused request's `Retry-After` was the end of the holder's lease | `held_is_409_with_a_second_and_a_problem_that_names_nobody` |
 //! | A layer with `limit(1)`, an exclusive lease, answered 429 in place of 409, and in gRPC 8 in place of 10 | `a_limit_of_one_is_answered_as_no_limit`, by a review |
-//! | Requests without the layer's key passed, past the lease or the limit | `requests_without_a_key_pass_only_by_an_explicit_word` |
+//! | Requests without the layer's key passed, past the lease or the limit | `no_request_without_a_key_passes` |
 //! | A layer in a nested router let every request pass where its route had the public path, and nothing was logged | `a_path_that_does_not_fit_the_route_is_refused`, `a_template_with_the_public_path_refuses_and_is_logged` |
 //! | On a standalone server, a layer with a limit answered each request with 503, as if a later one could succeed | `a_limit_on_a_standalone_server_is_500`, by a review |
 //! | A lease that ended at its `max_hold`, as configured, was logged as an error | `a_lease_that_ends_as_it_was_asked_to_is_no_error` |
@@ -80,7 +80,7 @@
 //! | A call with a value that had permits already was told the permits that it asked for | `a_value_of_ones_own_finds_its_permits_again`, by a review |
 //! | The look after a renewal of permits read every holder of up to 2,000 names: where 16 MB cut its reply off, leases were reported lost | `looks_and_pages_are_written_out`, by a review |
 //! | A renewal read the TTL index to its end where its leases expired before all others: 102,000 keys for 1,000 leases | `a_renewal_reads_no_documents_but_its_own` |
-//! | A reader's release left a reader that had died, and the writer that waited for the first one's end was not told: it came at its poll floor | `a_release_tells_the_first_waiter_of_an_earlier_end`, by a review |
+//! | A reader's release left a reader that had died, and the writer that waited for the first one's end was not told: it came at its `recheck_every` | `a_release_tells_the_first_waiter_of_an_earlier_end`, by a review |
 //! | A text in place of a number in one holder's record failed the renewals of up to 2,000 other leases until they were lost | `a_damaged_number_fails_no_other_renewal`, by a review |
 //! | Under an exclusive holder, each command carried the records of the readers before it: 84 KB of 250 | `a_writer_behind_readers_keeps_no_holders`, by a review |
 //! | A permit that was released by its value, in a batch that came twice, got `Unknown` and stayed | `an_operator_ends_the_permits_of_one_holder` |
@@ -101,6 +101,7 @@
 // A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]
 
+mod absent;
 mod acquire;
 mod api;
 mod blocked;
@@ -123,6 +124,7 @@ mod fence;
 mod fencing_example;
 mod first_upsert;
 mod guard;
+mod home_made;
 mod indexes;
 mod inspect;
 mod keys;
@@ -156,11 +158,9 @@ mod surprises;
 mod tidy;
 mod together;
 mod tokens;
-#[cfg(feature = "tower")]
 mod tower_layer;
 #[cfg(feature = "tracing")]
 mod tracing;
-mod unreachable;
 mod user_strings;
 mod waiting;
 
@@ -168,6 +168,7 @@ mod waiting;
 mod both;
 mod bson_types;
 mod common;
+mod lent;
 mod patience;
 mod recipe;
 mod spy;

@@ -12,9 +12,10 @@ use metrics::{
     SharedString, Unit,
 };
 use mongo_lease::Attempt;
-use mongo_lease_testbed::{FailCommand, Server};
+use mongo_lease_testbed::FailCommand;
 
-use crate::common::{builder, migrated, setup};
+use crate::common::{TryOnce, builder, setup};
+use crate::lent::lent_database;
 use crate::patience::Listener;
 
 /// The content of a scrape: each registered metric with its labels and its count, and each description.
@@ -184,8 +185,7 @@ async fn a_second_manager_changes_no_count_of_the_first() {
 async fn the_gauge_of_polling_follows_the_change_stream() {
     let counts = Counts::default();
     let _recorder = metrics::set_default_local_recorder(&counts);
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let holder = builder(&database).build().await.unwrap();
     let held = holder.acquire("a").await.unwrap();
     let polling = || counts.shown()["mongo_lease_polling{}"];
@@ -256,9 +256,9 @@ async fn a_refusal_under_a_smaller_limit_is_counted() {
     let _recorder = metrics::set_default_local_recorder(&counts);
     let (_database, leases) = setup().await;
 
-    let held = leases.acquire("a").limit(2).permits(2).await.unwrap();
+    let held = leases.semaphore("a", 2).acquire().permits(2).await.unwrap();
     for (limit, count) in [(2, 0.0), (1, 0.0), (5, 1.0)] {
-        let refused = leases.acquire("a").limit(limit).try_once().await.unwrap();
+        let refused = leases.semaphore("a", limit).acquire().try_once().await.unwrap();
         assert!(matches!(refused, Attempt::Busy(_)));
         assert_eq!(counts.shown()["mongo_lease_smaller_limit_total{}"], count, "{limit}");
     }
@@ -278,9 +278,9 @@ async fn a_lease_of_several_permits_is_counted_as_one() {
     let _recorder = metrics::set_default_local_recorder(&counts);
     let (_database, leases) = setup().await;
 
-    let of_three = leases.acquire("a").limit(5).permits(3).await.unwrap();
-    let of_two = leases.acquire("a").limit(5).permits(2).await.unwrap();
-    let refused = leases.acquire("a").limit(5).try_once().await.unwrap();
+    let of_three = leases.semaphore("a", 5).acquire().permits(3).await.unwrap();
+    let of_two = leases.semaphore("a", 5).acquire().permits(2).await.unwrap();
+    let refused = leases.semaphore("a", 5).acquire().try_once().await.unwrap();
     assert!(matches!(refused, Attempt::Busy(_)));
     assert_eq!(counts.shown()["mongo_lease_held{}"], 2.0);
     of_three.renew().await.unwrap();

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of tests, and the prefix of their names: none for the tests here.
-const PLACES: [(&str, &str); 16] = [
+const PLACES: [(&str, &str); 18] = [
     ("tests/it", ""),
     ("src", "lib"),
     ("core/src", "core"),
     ("tests/core/tests/it", "core"),
+    ("memory/src", "memory"),
     ("cli/tests/it", "cli"),
     ("cli/src", "cli"),
     ("migrations/tests/it", "migrations"),
@@ -18,6 +19,7 @@ const PLACES: [(&str, &str); 16] = [
     ("tests/security/tests/it", "security"),
     ("tests/model/tests", "model"),
     ("tests/torture/src", "torture"),
+    ("tests/checker/src", "checker"),
     ("tests/frameworks/tests/it", "frameworks"),
     ("tests/pages/tests/it", "pages"),
     ("examples/axum_service/tests/it", "axum_service"),

@@ -7,6 +7,7 @@ use mongo_lease::{Attempt, Error};
 use mongo_lease_testbed::{FailCommand, Server};
 
 use crate::common::{builder, migrated};
+use crate::lent::lent_database;
 use crate::patience::{bounded, locks};
 
 #[tokio::test]
@@ -55,8 +56,7 @@ async fn documents_of_this_format_and_of_the_recipe_are_not() {
 /// The search reads the whole collection, so it may take long. The manager is built after a second of it.
 #[tokio::test]
 async fn a_search_that_is_not_answered_does_not_prevent_a_build() {
-    let server = Server::builder().start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let old = doc! { "name": "a", "grant": { "allowanceMs": 1_000_i64 } };
     locks(&database).insert_one(old).await.unwrap();
     let slow =

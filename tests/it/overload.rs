@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{Error, Lease, LeaseManager};
-use mongo_lease_testbed::{FailCommand, Server};
+use mongo_lease::{Error, Lease, LeaseManager, Tuning};
+use mongo_lease_testbed::FailCommand;
 use tokio::task::JoinSet;
 
-use crate::common::{builder, migrated};
+use crate::common::builder;
+use crate::lent::{lent_database, lent_setup};
 use crate::patience::bounded;
 
 const CALLS: usize = 5_000;
@@ -33,10 +34,13 @@ async fn all_granted(calls: JoinSet<Result<Lease, Error>>) -> Vec<Lease> {
 #[tokio::test]
 async fn a_call_that_waits_in_its_process_is_sent_once() {
     const DELAY: Duration = Duration::from_millis(300);
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let attempt = DELAY * 4;
-    let leases = builder(&database).attempt_deadline(attempt).build().await.unwrap();
+    let leases = builder(&database)
+        .tuning(Tuning::default().attempt_timeout(attempt))
+        .build()
+        .await
+        .unwrap();
     let slow = FailCommand::on(&["findAndModify", "update", "find"]).block_for(DELAY);
     let slow = slow.enable(server.uri()).await;
     let before = server.command_counts().await;
@@ -55,9 +59,12 @@ async fn a_call_that_waits_in_its_process_is_sent_once() {
 #[tokio::test]
 async fn calls_of_a_server_that_hangs_are_repeated_together() {
     const ATTEMPT: Duration = Duration::from_millis(500);
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).attempt_deadline(ATTEMPT).build().await.unwrap();
+    let (server, database) = lent_database().await;
+    let leases = builder(&database)
+        .tuning(Tuning::default().attempt_timeout(ATTEMPT))
+        .build()
+        .await
+        .unwrap();
     // The connections are open when it stops.
     leases.acquire("before").await.unwrap().release().await.unwrap();
     let before = server.command_counts().await;
@@ -79,9 +86,7 @@ async fn calls_of_a_server_that_hangs_are_repeated_together() {
 #[tokio::test]
 async fn calls_that_are_never_sent_end_in_time_and_say_so() {
     const WAIT: Duration = Duration::from_millis(700);
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, database, leases) = lent_setup().await;
     let slow = FailCommand::on(&["findAndModify", "update", "find"]).block_for(WAIT / 2);
     let slow = slow.enable(server.uri()).await;
     let before = server.command_counts().await;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{DateTime, Document};
 use mongo_lease::{Attempt, LeaseManager, Released};
-use mongo_lease_testbed::{Proxy, Server};
 
-use crate::common::{builder, document, migrated, setup};
+use crate::common::{TryOnce, builder, document, setup};
+use crate::lent::{behind_a_proxy, lent_database};
 use crate::patience::bounded;
 
 #[tokio::test]
@@ -49,13 +49,11 @@ async fn asking_again_never_shortens_the_lease() {
 
 #[tokio::test]
 async fn dropping_a_second_call_does_not_free_the_first_ones_lease() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let direct = builder(&database).build().await.unwrap();
     let first = direct.acquire("a").value("mine").await.unwrap();
 
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let replies = proxy.hold_replies_to("findAndModify");
     let second = tokio::spawn(leases.acquire("a").value("mine").into_future());

@@ -14,7 +14,7 @@ mod waiting;
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::Document;
-use mongo_lease::{Acquire, Event, Lease, LeaseManager, Result};
+use mongo_lease::{Acquire, Event, Lease, LeaseManager, Result, Tuning};
 use tokio::task::JoinHandle;
 
 use crate::both::Backend;
@@ -27,7 +27,8 @@ pub(crate) async fn queued(
 ) -> (LeaseManager, JoinHandle<Result<Lease>>) {
     // It does not find out by itself within a test that it could be granted: somebody has to tell it.
     let minute = Duration::from_secs(60);
-    let patient = backend.builder().waiter_ttl(minute).poll_floor(minute);
+    let patient =
+        backend.builder().tuning(Tuning::default().waiter_ttl(minute).recheck_every(minute));
     let leases = patient.build().await.expect("a manager");
     let mut events = Listener::of(&leases);
     let call = queued_by(&leases, options).await;

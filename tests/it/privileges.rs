@@ -30,7 +30,8 @@ async fn the_role_on_the_operators_page_suffices_as_printed() {
     let database = root.database("billing");
     assert!(PAGE.contains("use billing\n"), "it is not said where");
     database.run_command(role).await.expect("the role is made");
-    let _made = LeaseManager::builder(&database).ensure_indexes().await.expect("the indexes");
+    let _made =
+        LeaseManager::builder(&database).ensure_indexes(true).build().await.expect("the indexes");
     make_user("reader-of-the-page", doc! { "role": name, "db": "billing" }).await;
     let user = client_of("reader-of-the-page").await.database("billing");
     everything_works(&user, &database).await;
@@ -61,7 +62,7 @@ async fn everything_works(user: &Database, as_root: &Database) {
     is_woken(&leases, user).await;
 
     let lost = leases.acquire("b").await.expect("a lease");
-    let forced = leases.force_release("b", lost.value()).await.expect("a release by force");
+    let forced = leases.release("b", lost.value()).await.expect("a release by force");
     assert_eq!(forced, Released::Released);
     assert_eq!(lease.release().await.expect("a release"), Released::Released);
     assert!(leases.shutdown().await.left_to_expire.is_empty());

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mongo_lease::{Error, LeaseInfo, LeaseManager, LostReason, Run, ScheduledJob};
-use mongo_lease_testbed::Server;
+use mongo_lease::{Error, LeaseInfo, LeaseManager, LostReason, Run, ScheduledJob, Tuning};
 use tokio::sync::{Notify, mpsc};
 
 use crate::both::check;
-use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::common::{SHORT_TTL, builder, document, setup};
+use crate::lent::lent_database;
 use crate::patience::{soon, until};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -153,9 +153,9 @@ async fn what_contradicts_itself_is_refused_and_nothing_runs() {
 
 #[tokio::test]
 async fn without_the_database_nothing_runs() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let quick = builder(&database).attempt_deadline(Duration::from_secs(1));
+    let (server, database) = lent_database().await;
+    let quick =
+        builder(&database).tuning(Tuning::default().attempt_timeout(Duration::from_secs(1)));
     let job = ScheduledJob::new(&quick.build().await.unwrap(), "job");
     let runs = AtomicUsize::new(0);
     server.mongod().pause();

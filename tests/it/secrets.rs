@@ -6,7 +6,7 @@ use std::time::Duration;
 use mongo_lease::mongodb::error::Error as DriverError;
 use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::mongodb::{Client, Database};
-use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder};
+use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder, Tuning};
 use mongo_lease_testbed::{FailCommand, TestDatabase};
 
 use crate::patience::Listener;
@@ -147,7 +147,8 @@ async fn refusals(shown: &mut Shown, database: &TestDatabase) {
     let nobody = format!("mongodb://root:{PASSWORD}@127.0.0.1:1/?serverSelectionTimeoutMS=100");
     for uri in [uri, nobody] {
         let database = open(&uri, database, None).await;
-        let builder = LeaseManager::builder(&database).attempt_deadline(Duration::from_secs(1));
+        let builder = LeaseManager::builder(&database)
+            .tuning(Tuning::default().attempt_timeout(Duration::from_secs(1)));
         shown.error(&builder.build().await.expect_err("a manager"));
     }
     // Invalid addresses concern only the program and the driver.
@@ -160,7 +161,7 @@ async fn refusals(shown: &mut Shown, database: &TestDatabase) {
 async fn refused_writes(shown: &mut Shown) {
     let database = migrated().await;
     let user = user_who_may(&database, &all_but("remove")).await;
-    let builder = LeaseManager::builder(&user).shutdown_deadline(Duration::from_secs(2));
+    let builder = LeaseManager::builder(&user).shutdown_timeout(Duration::from_secs(2));
     let leases = builder.build().await.expect("a manager");
     let lease = leases.acquire("a").await.expect("a lease");
     shown.values.push(lease.value().to_owned());
@@ -176,9 +177,10 @@ async fn refused_writes(shown: &mut Shown) {
 async fn doubts(shown: &mut Shown, database: &TestDatabase) {
     let uri = users::server().uri_as(database.name(), PASSWORD);
     let faulty = open(&uri, database, Some(FAULTY)).await;
-    let builder = LeaseManager::builder(&faulty).attempt_deadline(Duration::from_secs(1));
-    let builder = builder.release_deadline(Duration::from_secs(1));
-    let leases = builder.shutdown_deadline(Duration::from_secs(1)).build().await.unwrap();
+    let builder = LeaseManager::builder(&faulty)
+        .tuning(Tuning::default().attempt_timeout(Duration::from_secs(1)));
+    let builder = builder.release_timeout(Duration::from_secs(1));
+    let leases = builder.shutdown_timeout(Duration::from_secs(1)).build().await.unwrap();
     let mut events = Listener::of(&leases);
     let lease = leases.acquire("doubt").ttl(Duration::from_secs(3)).await.unwrap();
     shown.values.push(lease.value().to_owned());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongo_lease::{Lease, LeaseManager, Released};
 
 use crate::both::{Backend, check};
-use crate::common::{document, setup};
+use crate::common::{TryOnce, document, setup};
 use crate::patience::{Listener, bounded};
 use crate::permits::{granted, queued, queued_by};
 

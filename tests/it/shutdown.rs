@@ -1,15 +1,17 @@
 //! `shutdown()` ends everything, within its bound, and reports what it could not end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Error, Lease, LeaseManager, LostReason, Released};
-use mongo_lease_testbed::{FailCommand, Server};
+use mongo_lease::{Error, Lease, LeaseManager, LostReason, Released, Tuning};
+use mongo_lease_testbed::FailCommand;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::both::check;
-use crate::common::{builder, migrated, setup};
-use crate::patience::{Listener, locks, soon, until};
+use crate::common::{TryOnce, builder, setup};
+use crate::lent::{lent_database, lent_setup};
+use crate::patience::{BUSY_MACHINE, Listener, PATIENCE, locks, soon, until};
 
 async fn hold(leases: &LeaseManager, how_many: usize) -> Vec<Lease> {
     let mut asked = JoinSet::new();
@@ -40,9 +42,9 @@ async fn assert_all_are_told(held: &[Lease]) {
 
 #[tokio::test]
 async fn a_thousand_leases_and_their_waiters_are_ended() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).max_in_flight(20).build().await.unwrap();
+    let (server, database) = lent_database().await;
+    let leases = builder(&database).tuning(Tuning::default().max_in_flight(20));
+    let leases = leases.shutdown_timeout(2 * PATIENCE).build().await.unwrap();
     let held = hold(&leases, 1_000).await;
     let before = server.command_counts().await.find_and_modify;
     let waiting = wait(&leases, 1_000);
@@ -51,9 +53,7 @@ async fn a_thousand_leases_and_their_waiters_are_ended() {
         async || (server.command_counts().await.find_and_modify >= before + 10).then_some(());
     until("they wait", asked).await;
 
-    let started = Instant::now();
-    let report = leases.shutdown().await;
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    let report = soon("the shutdown", leases.shutdown()).await;
     assert_eq!(report.released, 1_000);
     assert_eq!(report.left_to_expire, Vec::<String>::new());
     assert_eq!(report.tasks_left, 0);
@@ -70,9 +70,9 @@ async fn a_thousand_leases_and_their_waiters_are_ended() {
 #[tokio::test]
 async fn with_the_database_stopped_shutdown_reports_within_the_bound() {
     const BOUND: Duration = Duration::from_secs(1);
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).shutdown_deadline(BOUND).max_in_flight(20);
+    let (server, database) = lent_database().await;
+    let leases =
+        builder(&database).shutdown_timeout(BOUND).tuning(Tuning::default().max_in_flight(20));
     let leases = leases.build().await.unwrap();
     let held = hold(&leases, 1_000).await;
     let waiting = wait(&leases, 1_000);
@@ -80,7 +80,7 @@ async fn with_the_database_stopped_shutdown_reports_within_the_bound() {
     server.mongod().pause();
     let started = Instant::now();
     let report = soon("the shutdown", leases.shutdown()).await;
-    assert!(started.elapsed() < BOUND + Duration::from_secs(1), "{:?}", started.elapsed());
+    assert!(started.elapsed() < BOUND + BUSY_MACHINE, "{:?}", started.elapsed());
     assert_eq!(report.released, 0);
     assert_eq!(report.left_to_expire.len(), 1_000);
     assert!(report.tasks_left > 0, "there are commands that nobody has answered");
@@ -123,9 +123,7 @@ async fn it_can_be_called_again() {
 /// A caller that dropped its shutdown, and calls again, gets everything else ended.
 #[tokio::test]
 async fn a_shutdown_that_was_dropped_goes_on_with_the_next_call() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, database, leases) = lent_setup().await;
     let held = hold(&leases, 5).await;
     // Its first attempt fails, and it is dropped before there is a second.
     let failing = FailCommand::on(&["delete"]).times(1).close_connection();
@@ -147,9 +145,7 @@ async fn a_shutdown_that_was_dropped_goes_on_with_the_next_call() {
 /// Calls that are on their way when the shutdown begins: each ends as `ShutDown`, and none leaves a lease.
 #[tokio::test]
 async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, database, leases) = lent_setup().await;
     let slow = FailCommand::on(&["findAndModify", "update"]).block_for(Duration::from_secs(1));
     let slow = slow.enable(server.uri()).await;
     let mut asked = JoinSet::new();
@@ -172,19 +168,21 @@ async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
 /// A call without a wait does not wait for a database that hangs when its manager has been shut down.
 #[tokio::test]
 async fn a_call_that_asks_once_ends_with_the_shutdown() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).shutdown_deadline(Duration::from_millis(500));
-    let leases = leases.build().await.unwrap();
+    let (server, database) = lent_database().await;
+    let leases = builder(&database).shutdown_timeout(Duration::from_millis(500));
+    let leases = leases
+        .ttl(8 * PATIENCE)
+        .tuning(Tuning::default().attempt_timeout(2 * PATIENCE))
+        .build()
+        .await
+        .unwrap();
     server.mongod().pause();
     let asking = leases.clone();
     let asking = tokio::spawn(async move { asking.try_acquire("a").await.map(drop) });
     tokio::task::yield_now().await;
-    let started = Instant::now();
     leases.shutdown().await;
     let result = soon("the call ends", asking).await.unwrap();
     assert!(matches!(result, Err(Error::ShutDown)), "{result:?}");
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     server.mongod().resume();
 }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use futures_util::TryStreamExt;
+use mongo_lease::mongodb::bson::Timestamp;
 use mongo_lease::{Attempt, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 
@@ -70,7 +71,7 @@ async fn tokens_rise_over_a_restart_of_the_server() {
     let before = lease.token().unwrap();
     lease.release().await.unwrap();
     server.mongod().kill();
-    while seconds_now() <= u64::from(before.seconds()) {
+    while seconds_now() <= u64::from(Timestamp::from(before).time) {
         tokio::task::yield_now().await;
     }
     server.restart().await;

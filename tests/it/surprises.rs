@@ -2,9 +2,10 @@
 
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Attempt, Released};
-use mongo_lease_testbed::{FailCommand, Server};
+use mongo_lease_testbed::FailCommand;
 
-use crate::common::{builder, migrated};
+use crate::common::builder;
+use crate::lent::{lent_database, lent_setup};
 use crate::patience::{Listener, bounded};
 
 /// The next acquires fail as if two upserts had raced.
@@ -17,9 +18,7 @@ fn fault(times: u32) -> FailCommand {
 
 #[tokio::test]
 async fn a_duplicate_key_error_is_asked_again_and_nobody_sees_it() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, _database, leases) = lent_setup().await;
     // As an error of the command, as findAndModify reports it.
     let guard = fault(2).enable(server.uri()).await;
     let lease = leases.acquire("a").await.unwrap();
@@ -34,8 +33,7 @@ async fn a_duplicate_key_error_is_asked_again_and_nobody_sees_it() {
 
 #[tokio::test]
 async fn a_life_of_leases_changes_no_parameter_of_the_server() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let parameters = async || -> Document {
         let mut all = server.admin(doc! { "getParameter": "*" }).await;
         for of_the_reply in ["ok", "operationTime", "$clusterTime"] {

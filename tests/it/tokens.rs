@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use mongo_lease::mongodb::bson::{Document, Timestamp, doc};
 use mongo_lease::{Attempt, LeaseManager, Token};
-use mongo_lease_testbed::Server;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::both::check;
-use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::common::{SHORT_TTL, builder, document, setup};
+use crate::lent::lent_setup;
 
 const GRANTS: usize = 10_000;
 const TASKS: usize = 8;
@@ -18,7 +18,7 @@ const TASKS: usize = 8;
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_rise_strictly_over_10_000_grants_from_8_tasks() {
     let (_database, leases) = setup().await;
-    let started = std::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let names: Vec<Name> = (0..TASKS).map(|name| Name::new(&format!("name:{name}"))).collect();
     let names = Arc::new(names);
     let mut tasks = JoinSet::new();
@@ -62,15 +62,13 @@ async fn tokens_rise_over_deletions_and_take_overs() {
     }
     // The collection itself, with its indexes.
     locks.drop().await.unwrap();
-    let _ = builder(&database).ensure_indexes().await.unwrap();
+    let _ = builder(&database).ensure_indexes(true).build().await.unwrap();
     assert!(leases.acquire("a").await.unwrap().token().unwrap() > last);
 }
 
 #[tokio::test]
 async fn tokens_rise_over_a_restart_of_the_server() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, _database, leases) = lent_setup().await;
     let kept =
         leases.acquire("kept").ttl(SHORT_TTL).renew(false).await.unwrap().detach().await.unwrap();
     let released = leases.acquire("released").await.unwrap();

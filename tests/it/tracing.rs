@@ -3,22 +3,24 @@
 use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::Full;
-use mongo_lease::tower::http::{Request, Response};
-use mongo_lease::tower::{LeaseLayer, key};
 use mongo_lease_testbed::command;
+use mongo_lease_tower::http::{Request, Response};
+use mongo_lease_tower::{LeaseLayer, key};
 use tower::{Layer, ServiceExt, service_fn};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use tracing_core::span::Current;
 
+use mongo_lease::mongodb::Client;
 use mongo_lease::{LeaseManager, LostReason, MemoryStore};
 
 use crate::common::{SHORT_TTL, setup};
+use crate::patience::{BUSY_MACHINE, until};
 use crate::secrets;
 
 /// Writes down every span and event, a line each. A span's id is its place in the list of spans.
@@ -147,7 +149,7 @@ async fn a_lease_that_ends_as_it_was_asked_to_is_no_error() {
         (LostReason::EndedAsAsked, LostReason::EndedAsAsked)
     );
     let taken = leases.acquire("taken").await.unwrap();
-    leases.force_release("taken", taken.value()).await.unwrap();
+    leases.release("taken", taken.value()).await.unwrap();
     taken.renew().await.unwrap_err();
     let lines = lines.lines.lock().unwrap().clone();
     let of = |level: &str| -> Vec<_> {
@@ -228,7 +230,7 @@ async fn a_busy_lease_is_no_error_of_its_span_and_a_timeout_is() {
     assert_eq!(recorded(), failed("timeout", "wait_timeout", timeout.to_string()));
     let invalid = leases.acquire("").await.unwrap_err();
     assert_eq!(recorded(), failed("failed", "invalid_name", invalid.to_string()));
-    leases.force_release("job", held.value()).await.unwrap();
+    leases.release("job", held.value()).await.unwrap();
     let lost = held.renew().await.unwrap_err();
     assert_eq!(recorded(), failed("lost", "lost", lost.to_string()));
 }
@@ -252,7 +254,7 @@ async fn a_span_of_the_callers_own_keeps_its_token() {
 }
 
 /// Clients choose the paths, and must not fill the log.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn paths_that_do_not_fit_the_route_are_one_error_a_minute() {
     if !alone("tracing::paths_that_do_not_fit_the_route_are_one_error_a_minute").await {
         return;
@@ -281,8 +283,47 @@ async fn paths_that_do_not_fit_the_route_are_one_error_a_minute() {
     for part in ["\"/invoices/42/pay\"", "\"/api/invoices/{id}/pay\"", "`nest`"] {
         assert!(first[0].contains(part), "{first:?}");
     }
-    store.advance(Duration::from_secs(60));
+    tokio::time::advance(Duration::from_secs(60)).await;
     let second = errors(&["/invoices/43/pay", "/invoices/44/pay"]).await;
     assert_eq!(second.len(), 1, "{second:?}");
     assert!(second[0].contains("/invoices/43/pay"), "{second:?}");
+}
+
+/// While the driver goes on searching for a server.
+#[tokio::test]
+async fn a_build_without_a_server_soon_says_what_it_waits_for() {
+    if !alone("tracing::a_build_without_a_server_soon_says_what_it_waits_for").await {
+        return;
+    }
+    let lines = Lines::default();
+    let _subscriber = tracing::subscriber::set_default(lines.clone());
+    let said = async || {
+        let lines = lines.lines.lock().unwrap();
+        lines.iter().find(|line| line.contains("no server has answered yet")).cloned()
+    };
+    // No test server listens below port 1,024.
+    let client = Client::with_uri_str("mongodb://127.0.0.1:1").await.unwrap();
+    let started = Instant::now();
+    let line = tokio::select! {
+        built = LeaseManager::builder(&client.database("app")).build() => panic!("{built:?}"),
+        line = until("the line is written", said) => line,
+    };
+    // The driver's own time is 30 s.
+    assert!(started.elapsed() < Duration::from_secs(2) + BUSY_MACHINE);
+    for part in ["event WARN", "db.namespace=\"app\"", "build_timeout_ms=35000", "build()"] {
+        assert!(line.contains(part), "{line}");
+    }
+
+    // A database that does not answer, on a paused clock.
+    lines.lines.lock().unwrap().clear();
+    tokio::time::pause();
+    let store = MemoryStore::new();
+    let hang = store.hang();
+    let started = tokio::time::Instant::now();
+    let line = tokio::select! {
+        built = LeaseManager::in_memory(&store).build() => panic!("{built:?}"),
+        line = until("the line is written", said) => line,
+    };
+    assert!(started.elapsed() <= Duration::from_secs(2), "{line}");
+    drop(hang);
 }

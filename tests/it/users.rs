@@ -23,7 +23,8 @@ pub(crate) fn server() -> &'static Server {
 /// A database with the indexes, as root sees it.
 pub(crate) async fn migrated() -> TestDatabase {
     let database = TestDatabase::of(&client_of("root").await);
-    let _made = LeaseManager::builder(&database).ensure_indexes().await.expect("the indexes");
+    let _made =
+        LeaseManager::builder(&database).ensure_indexes(true).build().await.expect("the indexes");
     database
 }
 

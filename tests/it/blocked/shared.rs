@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use mongo_lease::mongodb::bson::Document;
-use mongo_lease::{Event, Lease, LeaseManager};
+use mongo_lease::{Event, Lease, LeaseManager, Tuning};
 
 use super::setup;
 use crate::patience::{Listener, bounded, until};
@@ -65,7 +65,11 @@ async fn calls_for_a_blocked_name_share_heartbeats() {
     let (client, spy) = Spy::client(&setup.server).await;
     let own = setup.database.through(&client);
     let waiter_ttl = Duration::from_secs(6);
-    let leases = LeaseManager::builder(&own).waiter_ttl(waiter_ttl).build().await.unwrap();
+    let leases = LeaseManager::builder(&own)
+        .tuning(Tuning::default().waiter_ttl(waiter_ttl))
+        .build()
+        .await
+        .unwrap();
     let mut calls = Vec::new();
     for _ in 0..3 {
         calls.push(queued_by(&leases, |leases| leases.semaphore("a", 3).acquire()).await);

@@ -50,7 +50,7 @@ async fn bad_names_and_options_are_refused_before_anything_is_sent() {
             let error = call.await.unwrap_err();
             assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
         }
-        let error = leases.release("a", "").await.unwrap_err();
+        let error = leases.release("a", "a\0").await.unwrap_err();
         assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
         assert!(backend.builder().ttl(Duration::ZERO).build().await.is_err());
         assert!(leases.get("a").await.unwrap().is_none());
@@ -64,14 +64,14 @@ async fn a_release_by_value_says_whether_the_lease_was_held() {
         let leases = backend.manager().await;
         let lease = leases.acquire("a").await.unwrap();
         assert_eq!(leases.release("a", "another").await.unwrap(), Released::NotHeld);
-        assert_eq!(leases.force_release("a", "another").await.unwrap(), Released::NotHeld);
+        assert_eq!(leases.release("a", "another").await.unwrap(), Released::NotHeld);
         assert!(leases.get("a").await.unwrap().is_some_and(|info| info.held_here));
         assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::Released);
         assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::NotHeld);
         let error = lease.renew().await.unwrap_err();
         assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
         let lease = leases.acquire("a").await.unwrap();
-        assert_eq!(leases.force_release("a", lease.value()).await.unwrap(), Released::Released);
+        assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::Released);
         assert!(leases.get("a").await.unwrap().is_none());
     })
     .await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongo_lease::{Error, LostReason, Released};
 
 use super::check;
-use crate::common::SHORT_TTL;
+use crate::common::{SHORT_TTL, TryOnce};
 use crate::patience::{Listener, bounded};
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn a_lease_ends_when_it_is_not_renewed_or_has_a_cap() {
     check(async |backend| {
         let leases = backend.manager().await;
         let unrenewed = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
-        let capped = leases.acquire("b").ttl(SHORT_TTL).max_hold(SHORT_TTL * 2).await.unwrap();
+        let capped = leases.acquire("b").ttl(SHORT_TTL * 4).max_hold(SHORT_TTL * 6).await.unwrap();
         for lease in [unrenewed, capped] {
             let token = lease.cancellation_token();
             assert_eq!(bounded(lease.lost()).await, LostReason::EndedAsAsked);
@@ -52,7 +52,7 @@ async fn a_taken_over_holder_is_told_by_whom() {
         let (leases, others) = (backend.manager().await, backend.builder().owner("thief"));
         let others = others.build().await.unwrap();
         let lease = leases.acquire("a").await.unwrap();
-        leases.force_release("a", lease.value()).await.unwrap();
+        leases.release("a", lease.value()).await.unwrap();
         let _other = others.acquire("a").await.unwrap();
         let error = lease.renew().await.unwrap_err();
         let Error::Lost { reason: LostReason::TakenOver { by: Some(by), .. }, .. } = error else {
@@ -101,7 +101,7 @@ async fn with_lease_runs_the_work_and_releases() {
         assert_eq!(length, 1);
         assert!(leases.get("a").await.unwrap().is_none());
         let lost = leases.with_lease("a", async |lease| {
-            leases.force_release("a", lease.value()).await.unwrap();
+            leases.release("a", lease.value()).await.unwrap();
             let _ = lease.renew().await;
             std::future::pending::<()>().await;
         });

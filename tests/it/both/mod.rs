@@ -4,13 +4,16 @@ mod calls;
 mod holding;
 mod queue;
 
-use std::fmt;
+use std::panic::resume_unwind;
+use std::time::Duration;
+use std::{fmt, thread};
 
 use mongo_lease::{LeaseManager, LeaseManagerBuilder, MemoryStore};
 use mongo_lease_testbed::{Server, TestDatabase};
+use tokio::runtime::Builder;
 
 use crate::common::{builder, migrated};
-use crate::patience::until;
+use crate::patience::{BUSY_MACHINE, until};
 
 /// Where a test's leases are.
 pub(crate) enum Backend {
@@ -18,15 +21,23 @@ pub(crate) enum Backend {
     Memory(MemoryStore),
 }
 
-/// Runs the test with leases on the shared server, and then with leases in memory.
-pub(crate) async fn check(test: impl AsyncFn(Backend)) {
-    for backend in
-        [Backend::Server(migrated(Server::shared()).await), Backend::Memory(MemoryStore::new())]
-    {
+/// Runs the test with leases on the shared server, and then with leases in memory. There the clock stands still while
+/// there is anything to do, so that waiting takes no time and nothing comes too late.
+pub(crate) async fn check(test: impl AsyncFn(Backend) + Sync) {
+    let test = async |backend: Backend| {
         // Shown where the test fails.
         eprintln!("on {backend}");
         test(backend).await;
-    }
+    };
+    test(Backend::Server(migrated(Server::shared()).await)).await;
+    let in_memory = || {
+        let mut runtime = Builder::new_current_thread();
+        let runtime = runtime.enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(test(Backend::Memory(MemoryStore::new())));
+    };
+    // A runtime of its own, and so a thread: the clients of the server do not live by that clock.
+    let ended = thread::scope(|scope| scope.spawn(in_memory).join());
+    ended.unwrap_or_else(|panic| resume_unwind(panic));
 }
 
 impl Backend {
@@ -41,6 +52,14 @@ impl Backend {
     /// A manager with the usual options. Each is as good as one of another process.
     pub(crate) async fn manager(&self) -> LeaseManager {
         self.builder().build().await.expect("a manager")
+    }
+
+    /// How much later than its time something may happen. In memory these are a few ticks of the clock.
+    pub(crate) fn late(&self) -> Duration {
+        match self {
+            Backend::Server(_) => BUSY_MACHINE,
+            Backend::Memory(_) => Duration::from_millis(5),
+        }
     }
 
     /// Returns when no lease has a document any more. In memory, ended ones may stay for the TTL monitor.

@@ -1,6 +1,6 @@
 //! The outcomes of waiting.
 
-use mongo_lease::{Acquire, Error, Event, Lease, LeaseManager, Result};
+use mongo_lease::{Acquire, Error, Event, Lease, LeaseManager, Result, Tuning};
 use tokio::task::JoinHandle;
 
 use super::{Backend, check};
@@ -61,7 +61,8 @@ async fn a_full_queue_refuses_one_more_process() {
         let leases = backend.manager().await;
         let _held = leases.acquire("a").await.unwrap();
         let (_first, waits) = queued(&backend, |acquire| acquire).await;
-        let one_too_many = backend.builder().max_waiting(1).build().await.unwrap();
+        let one_too_many =
+            backend.builder().tuning(Tuning::default().max_waiting(1)).build().await.unwrap();
         let error = one_too_many.acquire("a").await.unwrap_err();
         assert!(matches!(error, Error::QueueFull { waiting: 1, .. }), "{error}");
         waits.abort();
@@ -87,7 +88,8 @@ async fn without_a_change_stream_a_waiter_polls_and_is_granted() {
     check(async |backend| {
         let leases = backend.manager().await;
         let held = leases.acquire("a").await.unwrap();
-        let polling = backend.builder().change_stream(false).build().await.unwrap();
+        let polling =
+            backend.builder().tuning(Tuning::default().change_stream(false)).build().await.unwrap();
         let mut events = Listener::of(&polling);
         let call = tokio::spawn(polling.acquire("a").into_future());
         events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;

@@ -3,8 +3,8 @@
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease_testbed::Server;
 
-use super::{come_and_go, unmonitored, with_tombstones};
-use crate::common::migrated;
+use super::{come_and_go, with_tombstones};
+use crate::lent::lent_database;
 use crate::patience::locks;
 
 /// The server keeps deleted entries for a time, and a query for a name walks over those that sort behind it.
@@ -12,8 +12,7 @@ use crate::patience::locks;
 async fn a_new_name_walks_over_no_deleted_entries() {
     const DELETED: usize = 1_000;
     const NEW: usize = 50;
-    let server = unmonitored();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let leases = with_tombstones(&database).await;
     // These sort behind all new names, and nothing else does.
     let dead = |number: usize| doc! { "name": format!("z:{number:04}"), "value": "", "n": 1 };

@@ -4,12 +4,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::{Stream, StreamExt};
-use mongo_lease::{Election, Error, LeaseInfo, Result};
-use mongo_lease_testbed::Server;
+use mongo_lease::{Election, Error, LeaseInfo, Result, Tuning};
 
 use super::{NAME, TTL};
 use crate::both::check;
-use crate::common::{builder, migrated};
+use crate::common::builder;
+use crate::lent::lent_database;
 use crate::patience::{Listener, soon, until_free};
 
 type Observed = Option<Result<Option<LeaseInfo>>>;
@@ -42,23 +42,23 @@ async fn an_observer_sees_who_leads_and_each_change() {
             () = renewals.renewals(NAME, 2) => {}
         }
         assert_eq!(watching.leader().await.unwrap().unwrap().name, NAME);
-        first.resign().await.unwrap();
+        first.release().await.unwrap();
         assert_eq!(label(next(&mut leaders).await), None);
         let again = Election::new(&leases, NAME).owner("second").campaign().await.unwrap();
         assert_eq!(label(next(&mut leaders).await), Some("second".to_owned()));
         others.shutdown().await;
         assert!(matches!(next(&mut leaders).await, Some(Err(Error::ShutDown))));
         assert!(next(&mut leaders).await.is_none());
-        again.resign().await.unwrap();
+        again.release().await.unwrap();
     })
     .await;
 }
 
 #[tokio::test]
 async fn an_observer_goes_on_behind_an_outage() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let quick = builder(&database).attempt_deadline(Duration::from_secs(1));
+    let (server, database) = lent_database().await;
+    let quick =
+        builder(&database).tuning(Tuning::default().attempt_timeout(Duration::from_secs(1)));
     let leases = quick.build().await.unwrap();
     let election = Election::new(&leases, NAME).look_every(Duration::ZERO);
     let mut leaders: Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(election.observe());
@@ -73,6 +73,6 @@ async fn an_observer_goes_on_behind_an_outage() {
         }
     };
     assert_eq!(seen.unwrap().value.as_deref(), Some(leadership.lease().value()));
-    leadership.resign().await.unwrap();
+    leadership.release().await.unwrap();
     until_free(&leases, NAME).await;
 }

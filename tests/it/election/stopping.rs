@@ -1,16 +1,15 @@
 //! `Election::stop`: before, during and after the campaign, from any clone and thread.
 
-use std::time::{Duration, Instant};
-
 use mongo_lease::mongodb::bson::Document;
-use mongo_lease::{Election, Error, LeaseManager, Stop};
+use mongo_lease::{Election, Error, LeaseManager, Stop, Tuning};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::NAME;
 use crate::both::check;
-use crate::common::{builder, document, migrated, setup};
+use crate::common::{builder, document, setup};
+use crate::lent::lent_database;
 use crate::patience::{PATIENCE, soon, until};
 use crate::worker::{Worker, as_worker, say};
 
@@ -56,7 +55,7 @@ async fn a_stop_ends_a_campaign_and_the_follower_leaves_the_queue() {
     let ended = soon("the campaign ends", campaign).await.unwrap();
     assert!(matches!(ended, Err(Error::Stopped)), "{ended:?}");
     until_followers(&database, 0).await;
-    leader.resign().await.unwrap();
+    leader.release().await.unwrap();
     assert!(document(&database, NAME).await.is_none(), "the stopped follower was elected");
 }
 
@@ -120,21 +119,21 @@ async fn stepping_down_ends_one_term_and_stopping_all() {
 
 #[tokio::test]
 async fn a_stop_ends_a_campaign_while_the_database_hangs() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, database) = lent_database().await;
+    // A call that waited for the database would wait for an attempt's time.
+    let leases = builder(&database)
+        .ttl(8 * PATIENCE)
+        .tuning(Tuning::default().attempt_timeout(2 * PATIENCE));
+    let leases = leases.build().await.unwrap();
     let election = Election::new(&leases, NAME);
     server.mongod().pause();
     let stop = async {
         tokio::task::yield_now().await;
         election.stop();
     };
-    let asked = Instant::now();
     let (ended, ()) =
         soon("the campaign ends", async { tokio::join!(election.campaign(), stop) }).await;
     assert!(matches!(ended, Err(Error::Stopped)), "{ended:?}");
-    // Less than an attempt's time: the call did not wait for the database.
-    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
     server.mongod().resume();
 }
 
@@ -143,7 +142,11 @@ async fn a_stop_ends_a_campaign_while_the_database_hangs() {
 async fn a_follower_that_gets_sigterm_leaves_the_queue_and_ends() {
     const TEST: &str = "election::stopping::a_follower_that_gets_sigterm_leaves_the_queue_and_ends";
     if let Some(database) = as_worker().await {
-        let leases = LeaseManager::builder(&database).await.unwrap();
+        // It leaves the queue itself: its entry would live longer than the test.
+        let leases = LeaseManager::builder(&database)
+            .tuning(Tuning::default().waiter_ttl(10 * PATIENCE))
+            .await
+            .unwrap();
         let election = Election::new(&leases, NAME);
         let mut sigterm = signal(SignalKind::terminate()).unwrap();
         let to_stop = election.clone();
@@ -167,12 +170,8 @@ async fn a_follower_that_gets_sigterm_leaves_the_queue_and_ends() {
     let leader = Election::new(&leases, NAME).campaign().await.unwrap();
     let mut follower = Worker::start(TEST, Server::shared().uri(), &database);
     until_followers(&database, 1).await;
-    let told = Instant::now();
     follower.terminate();
     until_followers(&database, 0).await;
-    let took = told.elapsed();
     assert_eq!(follower.says().await, "it followed");
-    // The goal is one second. A loaded machine may need more, which is no failure; the waiter ttl would be one.
-    assert!(took < PATIENCE / 3, "the entry was there for {took:?}");
     assert!(leader.lease().is_valid());
 }

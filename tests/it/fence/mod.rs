@@ -13,8 +13,8 @@ use mongo_lease::mongodb::error::{ErrorKind, WriteFailure};
 use mongo_lease::{Error, Fenced, FencedWrite, Token};
 use mongo_lease_testbed::{Server, TestDatabase};
 
-const OLDER: Token = Token::from_parts(1_700_000_000, 9);
-const NEWER: Token = Token::from_parts(1_700_000_001, 1);
+const OLDER: Token = Token::from_u64(1_700_000_000 << 32 | 9);
+const NEWER: Token = Token::from_u64(1_700_000_001 << 32 | 1);
 
 async fn work() -> (TestDatabase, Collection<Document>) {
     let database = Server::shared().database().await;

@@ -1,7 +1,7 @@
 //! The fence of a resource that readers and writers touch: it keeps two tokens.
 
 use mongo_lease::mongodb::Collection;
-use mongo_lease::mongodb::bson::{Bson, Document, doc};
+use mongo_lease::mongodb::bson::{Bson, Document, Timestamp, doc};
 use mongo_lease::mongodb::options::UpdateModifications;
 use mongo_lease::{Fenced, FencedWrite, Result, Token};
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ impl Who {
 
 /// The token of a grant in this second.
 fn at(seconds: u32) -> Token {
-    Token::from_parts(1_700_000_000 + seconds, 1)
+    Token::from(Timestamp { time: 1_700_000_000 + seconds, increment: 1 })
 }
 
 async fn fenced() -> (mongo_lease_testbed::TestDatabase, Collection<Document>) {

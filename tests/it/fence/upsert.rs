@@ -1,6 +1,6 @@
 //! Fenced upserts: never a second document, and never an older token over a newer.
 
-use mongo_lease::mongodb::bson::{Bson, Document, doc};
+use mongo_lease::mongodb::bson::{Bson, Document, Timestamp, doc};
 use mongo_lease::mongodb::options::{
     Collation, CollationStrength, CreateCollectionOptions, IndexOptions, UpdateOptions,
 };
@@ -44,11 +44,11 @@ async fn of_eight_that_upsert_at_once_the_newest_wins() {
     let mut refused = 0;
     for round in 0..30 {
         let mut writers = JoinSet::new();
-        for ordinal in 1..=8 {
+        for ordinal in 1..=8_u32 {
             let work = work.clone();
             writers.spawn(async move {
                 let update = doc! { "$set": { "by": ordinal } };
-                let token = Token::from_parts(1_700_000_000, ordinal);
+                let token = in_second(ordinal);
                 let write = token.fenced_write("fence", doc! { "_id": round }, update).unwrap();
                 (ordinal, write.send(&work).upsert(true).await.unwrap())
             });
@@ -57,7 +57,7 @@ async fn of_eight_that_upsert_at_once_the_newest_wins() {
             match written.unwrap() {
                 (_, Fenced::Applied) => {}
                 (ordinal, Fenced::Refused { seen, .. }) => {
-                    assert!(seen.unwrap() > Token::from_parts(1_700_000_000, ordinal));
+                    assert!(seen.unwrap() > in_second(ordinal));
                     refused += 1;
                 }
                 (ordinal, other) => panic!("{ordinal}: {other:?}"),
@@ -65,7 +65,7 @@ async fn of_eight_that_upsert_at_once_the_newest_wins() {
         }
         let document = work.find_one(doc! { "_id": round }).await.unwrap().unwrap();
         assert_eq!(document.get("by"), Some(&Bson::from(8_u32)));
-        assert_eq!(Token::from(document.get_timestamp("fence").unwrap()).ordinal(), 8);
+        assert_eq!(document.get_timestamp("fence").unwrap().increment, 8);
     }
     assert_eq!(work.count_documents(doc! {}).await.unwrap(), 30);
     assert!(refused > 0, "they did not meet");
@@ -161,4 +161,9 @@ async fn an_upsert_that_cannot_be_fenced_is_not_sent() {
         assert!(matches!(error, Error::InvalidOption { option: "upsert", .. }), "{error}");
     }
     assert_eq!(work.count_documents(doc! {}).await.unwrap(), 0);
+}
+
+/// The token of a grant with this number within one second.
+fn in_second(increment: u32) -> Token {
+    Token::from(Timestamp { time: 1_700_000_000, increment })
 }

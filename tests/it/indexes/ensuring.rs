@@ -2,6 +2,7 @@
 
 use futures_util::future::join_all;
 use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
+use mongo_lease::{Error, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase, Version};
 
 use super::{
@@ -14,10 +15,19 @@ async fn without_a_collection_ensuring_makes_both_indexes() {
     let database = fresh().await;
     refused(&database, "the collection `locks` does not exist").await;
     assert!(listed_if_any(&database).await.is_none(), "a refusal makes nothing");
-    ensure(&database).await.unwrap().build().await.unwrap();
+    ensure(&database).await.unwrap();
     assert_eq!(index(&database, "name_1").await.get("unique"), Some(&Bson::Boolean(true)));
     let ttl = index(&database, "expiresAt_1").await;
     assert!(matches!(ttl.get("expireAfterSeconds"), Some(Bson::Int32(0) | Bson::Int64(0))));
+}
+
+#[tokio::test]
+async fn a_manager_that_only_reads_makes_no_index() {
+    let database = fresh().await;
+    let builder = LeaseManager::builder(&database).ensure_indexes(true).read_only(true);
+    let error = builder.build().await.unwrap_err();
+    assert!(matches!(error, Error::InvalidOption { option: "ensure_indexes", .. }), "{error}");
+    assert!(listed_if_any(&database).await.is_none());
 }
 
 #[tokio::test]
@@ -25,7 +35,7 @@ async fn where_both_indexes_are_there_nothing_is_done() {
     let database = fresh().await;
     let _ensured = ensure(&database).await.unwrap();
     let before = listed(&database).await;
-    ensure(&database).await.unwrap().build().await.unwrap();
+    ensure(&database).await.unwrap();
     assert_eq!(listed(&database).await, before);
 }
 
@@ -40,7 +50,7 @@ async fn ensure_indexes_creates_missing_indexes_and_changes_none() {
     run(&database, doc! { "dropIndexes": "locks", "index": "n" }).await;
     let options = doc! { "unique": true };
     create_index(&database, "n", doc! { "name": 1 }, options).await;
-    ensure(&database).await.unwrap().build().await.unwrap();
+    ensure(&database).await.unwrap();
     assert_eq!(listed(&database).await.len(), 3);
 }
 

@@ -2,9 +2,10 @@
 
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Attempt, Error};
-use mongo_lease_testbed::{FailPoint, Server};
+use mongo_lease_testbed::FailPoint;
 
 use super::{build, create_index, ensure, fresh, insert, listed, refused, run};
+use crate::lent::lent_server;
 
 #[tokio::test]
 async fn an_acquire_after_the_index_was_dropped_is_refused() {
@@ -43,7 +44,7 @@ async fn an_acquire_after_the_collection_was_dropped_is_refused() {
 /// Until it is ready the index refuses no duplicates, although the server lists it like the others.
 #[tokio::test]
 async fn an_index_that_is_still_being_built_does_not_count() {
-    let server = Server::start();
+    let server = lent_server().await;
     let database = server.database().await;
     insert(&database, vec![doc! { "name": "a" }]).await;
     let ttl = doc! { "expireAfterSeconds": 0 };
@@ -57,7 +58,7 @@ async fn an_index_that_is_still_being_built_does_not_count() {
     let mut waiting = Box::pin(ensure(&database));
     assert!(futures_util::poll!(&mut waiting).is_pending());
     hanging.disable().await;
-    waiting.await.unwrap().build().await.unwrap();
+    waiting.await.unwrap();
     let _built = building.await.unwrap().unwrap();
 }
 
@@ -74,7 +75,7 @@ async fn an_ensure_that_was_dropped_is_finished_by_the_next() {
             tokio::task::yield_now().await;
         }
         drop(ensuring);
-        let leases = ensure(&database).await.unwrap().build().await.unwrap();
+        let leases = ensure(&database).await.unwrap();
         assert!(matches!(leases.try_acquire("a").await.unwrap(), Attempt::Granted(_)));
     }
 }

@@ -14,7 +14,7 @@ async fn the_strict_stable_api_is_enough() {
     let database = TestDatabase::of(&client);
     refused(&database, "does not exist").await;
     create_index(&database, "n", doc! { "name": 1 }, doc! { "unique": true }).await;
-    ensure(&database).await.unwrap().build().await.unwrap();
+    ensure(&database).await.unwrap();
 }
 
 #[tokio::test]

@@ -103,7 +103,7 @@ async fn an_operator_ends_the_permits_of_one_holder() {
         let (stuck, other) = (api.acquire().await.unwrap(), api.acquire().await.unwrap());
         let holders = operator.get("tenant:7").await.unwrap().unwrap().holders;
         let found = holders.iter().find(|holder| holder.value == stuck.value()).expect("listed");
-        operator.force_release("tenant:7", &found.value).await.unwrap();
+        operator.release("tenant:7", &found.value).await.unwrap();
         assert!(stuck.renew().await.is_err(), "its holder is told");
         other.renew().await.unwrap();
         let left = operator.get("tenant:7").await.unwrap().unwrap();

@@ -6,15 +6,17 @@ use mongo_lease::mongodb::bson::{DateTime, doc};
 use mongo_lease::{Attempt, Error, LeaseState};
 use mongo_lease_testbed::{Proxy, Server};
 
-use super::{dropped, granted, in_line, manager, start_waiting, told_only, until_line_is};
+use super::{
+    dropped, granted, in_line, manager, start_waiting, told_only, told_only_tuning, until_line_is,
+};
 use crate::common::{SHORT_TTL, migrated};
+use crate::lent::lent_database;
 use crate::patience::{bounded, locks, until};
 
 /// The lease has expired, and the first waiter is slow to take it over.
 #[tokio::test]
 async fn nobody_takes_a_free_lease_for_which_others_wait() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let proxy = Proxy::start(server.mongod().address());
     let slow = told_only(&database.through(&proxy.client().await)).build().await.unwrap();
     let second = manager(&server, &database).await;
@@ -38,9 +40,16 @@ async fn nobody_takes_a_free_lease_for_which_others_wait() {
         assert!(matches!(error, Error::Busy(_)), "{error}");
         until_line_is(&database, "a", &["first", "second"]).await;
     }
-    // Nor a newcomer that waits: its attempt admits the first waiter, and it joins behind the others.
+    // Nor a newcomer that waits: its attempt calls the first waiter, and it joins behind the others.
     let newcomer = in_line(&other, other.acquire("a").owner("newcomer")).await;
-    until_line_is(&database, "a", &["second", "newcomer"]).await;
+    until_line_is(&database, "a", &["first", "second", "newcomer"]).await;
+    let document = locks(&database).find_one(doc! { "name": "a" }).await.unwrap();
+    let document = document.unwrap();
+    let head = document.get_array("queue").unwrap()[0].as_document().unwrap();
+    let called = format!("{}@!", head.get_str("id").unwrap());
+    let told = document.get_str("promoted").unwrap();
+    assert!(told.starts_with(&called), "{told} calls another than {called}");
+    // Its end in the queue admits the first waiter, as every end does.
     newcomer.abort();
     until_line_is(&database, "a", &["second"]).await;
     let third_in_line = in_line(&other, other.acquire("a").owner("third")).await;
@@ -96,7 +105,9 @@ async fn a_full_queue_is_an_error_until_a_waiter_leaves() {
     let mut managers = Vec::new();
     for _ in 0..4 {
         let through = database.through(&server.client().await);
-        managers.push(told_only(&through).max_waiting(2).build().await.unwrap());
+        managers.push(
+            told_only(&through).tuning(told_only_tuning().max_waiting(2)).build().await.unwrap(),
+        );
     }
     let [holder, first, second, third] = &managers[..] else { unreachable!() };
     let lease = holder.acquire("a").await.unwrap();
@@ -125,7 +136,8 @@ async fn a_full_queue_is_an_error_until_a_waiter_leaves() {
 async fn the_dead_take_no_room() {
     let server = Server::shared();
     let database = migrated(server).await;
-    let leases = told_only(&database).max_waiting(1).build().await.unwrap();
+    let leases =
+        told_only(&database).tuning(told_only_tuning().max_waiting(1)).build().await.unwrap();
     let other = manager(server, &database).await;
     let lease = other.acquire("a").await.unwrap();
     let waiting = in_line(&leases, leases.acquire("a")).await;

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join;
 use mongo_lease_testbed::{CommandCounts, Server};
 
 use super::{by_hand, granted, in_line_watching, manager, workers};
 use crate::common::migrated;
+use crate::lent::{lent_database, lent_server};
 use crate::patience::soon;
 
 const TEST: &str = "line::cost::waiting_costs_a_process_a_handful_of_commands";
@@ -17,17 +19,16 @@ async fn waiting_costs_a_process_a_handful_of_commands() {
         return;
     }
     let processes = by_hand("MONGO_LEASE_WAITING_PROCESSES", 0);
-    let server = Server::start();
-    if processes == 0 {
+    let (processes, options) = match processes {
         // The same waiter ttl as in the run by hand.
-        let waiter_ttl = Duration::from_secs(4);
-        let options = workers::Options { waiter_ttl, ..workers::Options::USUAL };
-        count_commands(&server, 2, 1, options).await;
-        count_commands(&server, 2, 1_000, options).await;
-    } else {
-        count_commands(&server, processes, 1, workers::Options::USUAL).await;
-        count_commands(&server, processes, 1_000, workers::Options::USUAL).await;
-    }
+        0 => {
+            (2, workers::Options { waiter_ttl: Duration::from_secs(4), ..workers::Options::USUAL })
+        }
+        by_hand => (by_hand, workers::Options::USUAL),
+    };
+    let servers = [lent_server().await, lent_server().await];
+    let few = count_commands(&servers[0], processes, 1, options);
+    join(few, count_commands(&servers[1], processes, 1_000, options)).await;
 }
 
 async fn count_commands(
@@ -78,8 +79,7 @@ async fn count_commands(
 /// A hand-off is one write, and one event to one process, with any number of waiters.
 #[tokio::test]
 async fn a_hand_off_costs_the_same_whatever_waits() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let holder = manager(&server, &database).await;
     let mut lease = holder.acquire("a").await.unwrap();
     let mut waiting = Vec::new();

@@ -6,7 +6,7 @@ use mongo_lease::Attempt;
 use mongo_lease::mongodb::bson::{Bson, DateTime, Document, doc};
 use mongo_lease_testbed::Server;
 
-use super::{granted, in_line, line_of, manager, told_only};
+use super::{granted, in_line, line_of, manager, told_only, told_only_tuning};
 use crate::common::{assert_done, document, migrated};
 use crate::patience::{locks, until};
 
@@ -70,7 +70,11 @@ async fn a_corrupt_queue_breaks_nothing_and_is_granted_nothing() {
     let database = migrated(server).await;
     let leases = manager(server, &database).await;
     let through = database.through(&server.client().await);
-    let waiters = told_only(&through).waiter_ttl(WAITER_TTL).build().await.unwrap();
+    let waiters = told_only(&through)
+        .tuning(told_only_tuning().waiter_ttl(WAITER_TTL))
+        .build()
+        .await
+        .unwrap();
     for (number, damage) in damages().into_iter().enumerate() {
         let name = format!("lease:{number}");
         let hurt = async || {
@@ -110,7 +114,11 @@ async fn a_waiter_lives_on_in_a_damaged_queue() {
     let database = migrated(server).await;
     let leases = manager(server, &database).await;
     let through = database.through(&server.client().await);
-    let waiters = told_only(&through).waiter_ttl(WAITER_TTL).build().await.unwrap();
+    let waiters = told_only(&through)
+        .tuning(told_only_tuning().waiter_ttl(WAITER_TTL))
+        .build()
+        .await
+        .unwrap();
     let names: Vec<String> = (0..damages().len()).map(|number| format!("lease:{number}")).collect();
     let (mut held, mut waiting) = (Vec::new(), Vec::new());
     for name in &names {

@@ -3,22 +3,20 @@
 use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::bson::{Bson, doc};
-use mongo_lease_testbed::{Proxy, Server};
+use mongo_lease_testbed::Server;
 
-use super::{by_hand, granted, in_line, line_of, queued, told_only, workers};
+use super::{by_hand, granted, in_line, line_of, queued, told_only, told_only_tuning, workers};
 use crate::common::{document, migrated};
-use crate::patience::{Listener, locks, soon, until};
+use crate::lent::{behind_a_proxy, lent_database};
+use crate::patience::{BUSY_MACHINE, Listener, locks, soon, until};
 
 const KILLED: &str = "line::dead::processes_killed_while_they_wait_leave_nothing_behind";
 const FROZEN: &str = "line::dead::a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl";
 
-/// Tolerance for a machine that does other things as well.
-const BUSY_MACHINE: Duration = Duration::from_millis(500);
-
 /// Short times, for the suite.
 const QUICK: workers::Options = workers::Options {
     waiter_ttl: Duration::from_secs(1),
-    poll_floor: Duration::from_secs(1),
+    recheck_every: Duration::from_secs(1),
     max_clock_skew: Duration::from_millis(100),
 };
 
@@ -73,8 +71,7 @@ async fn a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl() {
     if workers::serve().await {
         return;
     }
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let holder = QUICK.of(&database).build().await.unwrap();
     let lease = holder.acquire(workers::NAME).await.unwrap();
     let mut workers = workers::start(FROZEN, &server, &database, 1, QUICK).await;
@@ -108,15 +105,14 @@ async fn a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl() {
 /// The waiters behind it get no event that the one before them was promoted and has died: they query once in an entry's
 /// life.
 #[tokio::test]
-async fn what_a_dead_head_costs_does_not_hang_on_the_poll_floor() {
+async fn what_a_dead_head_costs_does_not_hang_on_recheck_every() {
     // The server's TTL monitor runs once a minute.
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let options = workers::Options { poll_floor: super::NEVER, ..QUICK };
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
-    let dead =
-        told_only(&through).waiter_ttl(QUICK.waiter_ttl).max_clock_skew(QUICK.max_clock_skew);
+    let (server, database) = lent_database().await;
+    let options = workers::Options { recheck_every: super::NEVER, ..QUICK };
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
+    let dead = told_only(&through)
+        .tuning(told_only_tuning().waiter_ttl(QUICK.waiter_ttl))
+        .max_clock_skew(QUICK.max_clock_skew);
     let dead = dead.build().await.unwrap();
     let leases = options.of(&database).build().await.unwrap();
     let lease = leases.acquire("a").await.unwrap();

@@ -7,13 +7,11 @@ use tokio::task::JoinSet;
 
 use super::{NEVER, by_hand, manager, workers};
 use crate::common::migrated;
+use crate::lent::lent_database;
 use crate::patience::{Listener, PATIENCE};
 
 const TEST: &str = "line::handoffs::no_hand_off_between_processes_is_missed";
 const PROCESSES: usize = 8;
-
-/// A pause longer than that means that the heartbeat found the promotion, and not the change stream.
-const STALL: Duration = Duration::from_secs(2);
 
 /// For the run by hand: 10,000.
 #[tokio::test]
@@ -22,9 +20,10 @@ async fn no_hand_off_between_processes_is_missed() {
         return;
     }
     let handoffs = by_hand("MONGO_LEASE_HANDOFFS", 300);
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let options = workers::Options { poll_floor: NEVER, ..workers::Options::USUAL };
+    let (server, database) = lent_database().await;
+    // Neither a poll nor a heartbeat finds a promotion that the change stream has missed.
+    let waiter_ttl = Duration::from_secs(600);
+    let options = workers::Options { recheck_every: NEVER, waiter_ttl, ..workers::Options::USUAL };
     let mut workers = workers::start(TEST, &server, &database, PROCESSES, options).await;
     // No process begins before all are in the queue.
     let holder = options.of(&database).build().await.unwrap();
@@ -39,7 +38,7 @@ async fn no_hand_off_between_processes_is_missed() {
     crate::patience::until("all stand in line", all_wait).await;
     let before = server.command_counts().await;
     lease.release().await.unwrap();
-    // Far more than they need, and less than if each of them stalled.
+    // Far more than they need. By default it is less than one of them takes that stalls.
     let time = PATIENCE + Duration::from_millis(100) * u32::try_from(handoffs).unwrap();
     let held = tokio::time::timeout(time, workers::rounds_of(&mut workers)).await;
     let held = held.expect("hand-offs stall");
@@ -53,15 +52,8 @@ async fn no_hand_off_between_processes_is_missed() {
     }
     gaps.sort_unstable();
     let at = |percent: usize| gaps[(gaps.len() - 1) * percent / 100];
-    let stalls = gaps.iter().filter(|gap| **gap > STALL).count();
-    eprintln!(
-        "{} hand-offs, {stalls} stalls; p50 {:?}, p99 {:?}, longest {:?}",
-        gaps.len(),
-        at(50),
-        at(99),
-        at(100)
-    );
-    assert_eq!(stalls, 0, "the longest took {:?}", at(100));
+    let [half, most, longest] = [at(50), at(99), at(100)];
+    eprintln!("{} hand-offs; p50 {half:?}, p99 {most:?}, longest {longest:?}", gaps.len());
 }
 
 /// A manager finds out that its stream leaves room for other commands also while events come without a pause.

@@ -87,10 +87,8 @@ async fn a_shutdown_leaves_the_queue_for_calls_that_stand_still() {
 async fn a_manager_that_is_dropped_with_its_calls_leaves_every_queue() {
     let Setup { database, held, leases, waiting } = setup().await;
     drop(leases);
-    let started = Instant::now();
     waiting.iter().for_each(tokio::task::JoinHandle::abort);
     until("the queues are left", async || (queues(&database).await == 0).then_some(())).await;
-    assert!(started.elapsed() < super::WOKEN, "{:?}", started.elapsed());
     for lease in held {
         lease.release().await.unwrap();
     }
@@ -172,8 +170,6 @@ async fn waits_dropped_at_random_points_leave_no_entry_behind() {
         let free = async || managers[0].get(name).await.unwrap().is_none().then_some(());
         until("it is free", free).await;
     }
-    let free = started.elapsed();
-    assert!(free < super::WOKEN, "{free:?}");
     until_nothing_is_left(&database).await;
     for leases in managers {
         let report = leases.shutdown().await;

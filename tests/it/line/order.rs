@@ -4,6 +4,7 @@ use mongo_lease_testbed::{Server, TestDatabase};
 
 use super::{by_hand, granted, in_line, manager, workers};
 use crate::common::{builder, migrated};
+use crate::lent::lent_server;
 use crate::worker::Worker;
 use std::time::{Duration, Instant};
 
@@ -16,12 +17,12 @@ async fn processes_are_granted_in_the_order_in_which_they_came() {
     if workers::serve().await {
         return;
     }
-    let server = Server::start();
+    let server = lent_server().await;
     let runs = by_hand("MONGO_LEASE_ORDER_RUNS", 0);
     if runs == 0 {
         let waiter_ttl = Duration::from_secs(2);
         let max_clock_skew = Duration::from_millis(200);
-        let quick = workers::Options { waiter_ttl, poll_floor: waiter_ttl, max_clock_skew };
+        let quick = workers::Options { waiter_ttl, recheck_every: waiter_ttl, max_clock_skew };
         line_up_twice(&server, 7, &[0, 3], quick).await;
     }
     for run in 0..runs {

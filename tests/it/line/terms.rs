@@ -6,8 +6,8 @@ use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Acquire, Lease, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 
-use super::{WOKEN, Waiting, granted, in_line, manager, told_only};
-use crate::common::{SHORT_TTL, document, migrated};
+use super::{Waiting, granted, in_line, manager, told_only, told_only_tuning};
+use crate::common::{document, migrated};
 use crate::patience::{Listener, bounded, expires_at, until};
 
 struct Setup {
@@ -24,11 +24,16 @@ async fn setup(waiter_ttl: Duration) -> Setup {
     let holder = manager(server, &database).await;
     let lease = holder.acquire("a").await.unwrap();
     let through = database.through(&server.client().await);
-    let leases = told_only(&through).waiter_ttl(waiter_ttl).build().await.unwrap();
+    let leases = told_only(&through)
+        .tuning(told_only_tuning().waiter_ttl(waiter_ttl))
+        .build()
+        .await
+        .unwrap();
     Setup { database, holder, lease, leases }
 }
 
-const USUAL: Duration = Duration::from_secs(10);
+/// The longest: no heartbeat finds a promotion in place of the event.
+const USUAL: Duration = Duration::from_secs(600);
 
 impl Setup {
     async fn wait(&self, change: impl FnOnce(Acquire) -> Acquire) -> Waiting {
@@ -47,14 +52,13 @@ async fn quiet(time: Duration) {
 async fn a_ttl_shorter_than_the_heartbeat_interval_is_granted_anew() {
     let setup = setup(USUAL).await;
     let mut events = Listener::of(&setup.leases);
-    let waiting = setup.wait(|acquire| acquire.ttl(SHORT_TTL)).await;
-    quiet(SHORT_TTL + SHORT_TTL / 2).await;
-    let started = Instant::now();
+    let ttl = Duration::from_millis(1_500);
+    let waiting = setup.wait(|acquire| acquire.ttl(ttl)).await;
+    quiet(ttl * 5 / 4).await;
     setup.lease.release().await.unwrap();
     let lease = granted(waiting).await;
-    assert!(started.elapsed() < WOKEN, "{:?}", started.elapsed());
     assert!(lease.is_valid());
-    assert!(lease.remaining() <= SHORT_TTL && lease.remaining() > SHORT_TTL / 3);
+    assert!(lease.remaining() <= ttl && lease.remaining() > ttl / 3);
     events.renewals("a", 3).await;
     assert!(lease.is_valid());
     assert_eq!(lease.release().await.unwrap(), Released::Released);
@@ -77,9 +81,10 @@ async fn a_waiter_with_little_left_of_a_promotion_gets_the_full_ttl() {
 /// A promotion lasts for the waiter ttl at first, and one renewal gives it the full ttl.
 #[tokio::test]
 async fn a_lease_without_renewals_is_made_whole_after_a_promotion() {
-    let setup = setup(Duration::from_millis(600)).await;
+    let waiter_ttl = Duration::from_millis(1_500);
+    let setup = setup(waiter_ttl).await;
     let mut events = Listener::of(&setup.leases);
-    let ttl = Duration::from_millis(2_500);
+    let ttl = Duration::from_secs(4);
     let waiting = setup.wait(|acquire| acquire.ttl(ttl).renew(false)).await;
     setup.lease.release().await.unwrap();
     let lease = granted(waiting).await;
@@ -89,14 +94,14 @@ async fn a_lease_without_renewals_is_made_whole_after_a_promotion() {
     let at_first = lease.remaining();
     // On a busy machine the renewal may come before this look.
     if !events.so_far().iter().any(is_renewal) {
-        assert!(at_first <= Duration::from_millis(600), "{at_first:?}");
+        assert!(at_first <= waiter_ttl, "{at_first:?}");
         events.renewals("a", 1).await;
     }
     assert!(lease.remaining() > ttl * 3 / 4, "{:?}", lease.remaining());
     // And only one renewal.
     assert!(matches!(bounded(lease.lost()).await, LostReason::EndedAsAsked));
     let lasted = started.elapsed();
-    assert!(lasted > ttl * 3 / 4 && lasted < ttl + WOKEN, "{lasted:?}");
+    assert!(lasted > ttl * 3 / 4, "{lasted:?}");
     let renewed = events.so_far();
     assert!(!renewed.iter().any(is_renewal), "{renewed:?}");
 }
@@ -120,8 +125,8 @@ async fn a_name_that_is_held_at_least_is_granted_right_at_its_end() {
     let lease = granted(first_in_line).await;
     let info = holder.get("a").await.unwrap().unwrap();
     let late = info.acquired_at.unwrap().timestamp_millis() - until;
-    eprintln!("granted {late} ms after the end");
-    assert!((0..500).contains(&late), "{late} ms after the end");
+    // A heartbeat would tell it after 3.3 s.
+    assert!((0..3_000).contains(&late), "{late} ms after the end");
     lease.release().await.unwrap();
     granted(second_in_line).await.release().await.unwrap();
 }
@@ -145,10 +150,8 @@ async fn a_promoted_holder_can_hold_the_name_at_least_for_a_time() {
 async fn a_waiter_with_a_value_of_its_own_is_woken() {
     let setup = setup(USUAL).await;
     let waiting = setup.wait(|acquire| acquire.value("$mine")).await;
-    let started = Instant::now();
     setup.lease.release().await.unwrap();
     let lease = granted(waiting).await;
-    assert!(started.elapsed() < WOKEN, "{:?}", started.elapsed());
     assert_eq!(lease.value(), "$mine");
     let found = document(&setup.database, "a").await.unwrap();
     assert_eq!(found.get_str("value").unwrap(), "$mine");
@@ -193,10 +196,8 @@ async fn a_waiters_owner_and_metadata_reach_its_grant_unchanged() {
         let owner = "$owner.$$x";
         let wanted = metadata.clone();
         let waiting = setup.wait(|acquire| acquire.owner(owner).metadata(metadata)).await;
-        let started = Instant::now();
         setup.lease.release().await.unwrap();
         let lease = granted(waiting).await;
-        assert!(started.elapsed() < WOKEN, "{:?}", started.elapsed());
         let info = setup.holder.get("a").await.unwrap().unwrap();
         assert!(info.owner.as_ref().unwrap().starts_with("$owner.$$x@"), "{info:?}");
         assert_eq!(info.metadata, wanted);
@@ -216,11 +217,9 @@ async fn a_promoted_lease_ends_at_its_longest_hold() {
     quiet(cap + cap / 2).await;
     setup.lease.release().await.unwrap();
     let lease = granted(waiting).await;
-    let started = Instant::now();
     assert!(lease.is_valid());
     assert!(lease.remaining() <= cap && lease.remaining() > cap / 2, "{:?}", lease.remaining());
     assert!(matches!(bounded(lease.lost()).await, LostReason::EndedAsAsked));
-    assert!(started.elapsed() <= cap + WOKEN, "{:?}", started.elapsed());
     lease.release().await.unwrap();
     assert!(document(&setup.database, "a").await.is_none());
 }

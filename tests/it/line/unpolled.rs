@@ -5,10 +5,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use mongo_lease::{Acquire, Error, LeaseManager};
-use mongo_lease_testbed::Server;
 
 use super::{NEVER, in_line, told_only};
-use crate::common::{migrated, setup};
+use crate::common::setup;
+use crate::lent::lent_database;
 use crate::patience::{PATIENCE, bounded, until, until_nothing_is_left};
 
 type Call = <Acquire as IntoFuture>::IntoFuture;
@@ -52,7 +52,7 @@ async fn a_grant_of_a_call_that_is_not_polled_goes_to_the_next_call() {
 #[tokio::test]
 async fn permits_of_calls_that_are_not_polled_go_to_the_next_call() {
     let (database, leases) = setup().await;
-    let acquire = || leases.acquire("a").limit(4).ttl(NEVER).wait(PATIENCE);
+    let acquire = || leases.semaphore("a", 4).acquire().ttl(NEVER).wait(PATIENCE);
     let left: Vec<_> = (0..4).map(|_| polled_once(acquire())).collect();
     until_held_by(&leases, 4).await;
     let fifth = acquire().await.expect("four calls are not polled");
@@ -65,8 +65,7 @@ async fn permits_of_calls_that_are_not_polled_go_to_the_next_call() {
 /// The negative control: a call keeps its turn while it waits for a lease that another manager holds.
 #[tokio::test]
 async fn a_call_that_is_polled_keeps_its_turn() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let [holder, leases] =
         [told_only(&database).build().await.unwrap(), told_only(&database).build().await.unwrap()];
     let lease = holder.acquire("a").await.unwrap();

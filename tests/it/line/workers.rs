@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use mongo_lease::mongodb::Client;
 use mongo_lease::mongodb::options::ClientOptions;
-use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder};
+use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder, Tuning};
 use mongo_lease_testbed::{Server, TestDatabase};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinSet;
@@ -23,7 +23,7 @@ pub(super) const NAME: &str = "a";
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     pub(super) waiter_ttl: Duration,
-    pub(super) poll_floor: Duration,
+    pub(super) recheck_every: Duration,
     pub(super) max_clock_skew: Duration,
 }
 
@@ -31,7 +31,7 @@ impl Options {
     /// The defaults.
     pub(super) const USUAL: Options = Options {
         waiter_ttl: Duration::from_secs(10),
-        poll_floor: Duration::from_secs(15),
+        recheck_every: Duration::from_secs(15),
         max_clock_skew: Duration::from_secs(1),
     };
 
@@ -40,7 +40,9 @@ impl Options {
     }
 
     fn apply(self, builder: LeaseManagerBuilder) -> LeaseManagerBuilder {
-        let builder = builder.waiter_ttl(self.waiter_ttl).poll_floor(self.poll_floor);
+        let builder = builder.tuning(
+            Tuning::default().waiter_ttl(self.waiter_ttl).recheck_every(self.recheck_every),
+        );
         builder.max_clock_skew(self.max_clock_skew).wait(super::NEVER)
     }
 }
@@ -55,8 +57,9 @@ pub(super) async fn start(
 ) -> Vec<Worker> {
     let start = |_| Worker::start(test, server.uri(), database);
     let mut workers: Vec<Worker> = (0..processes).map(start).collect();
-    let Options { waiter_ttl, poll_floor, max_clock_skew } = options;
-    let millis = [waiter_ttl, poll_floor, max_clock_skew].map(|time| time.as_millis().to_string());
+    let Options { waiter_ttl, recheck_every, max_clock_skew } = options;
+    let millis =
+        [waiter_ttl, recheck_every, max_clock_skew].map(|time| time.as_millis().to_string());
     for worker in &mut workers {
         worker.tell(&millis.join(" ")).await;
     }
@@ -127,8 +130,8 @@ pub(super) async fn serve() -> bool {
     let Some(first) = orders.recv().await else { return true };
     let numbers = first.split(' ').map(|number| number.parse().expect("a number"));
     let times: Vec<_> = numbers.map(Duration::from_millis).collect();
-    let [waiter_ttl, poll_floor, max_clock_skew] = times[..] else { panic!("{first}") };
-    let options = Options { waiter_ttl, poll_floor, max_clock_skew };
+    let [waiter_ttl, recheck_every, max_clock_skew] = times[..] else { panic!("{first}") };
+    let options = Options { waiter_ttl, recheck_every, max_clock_skew };
     let leases = options.apply(LeaseManager::builder(&database)).build().await.unwrap();
     spy.names();
     say("ready");

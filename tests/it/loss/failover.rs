@@ -18,7 +18,7 @@ fn attentive(options: &mut ClientOptions) {
 
 async fn database(set: &ReplicaSet) -> TestDatabase {
     let database = TestDatabase::of(&set.client_with(attentive).await);
-    let _ = builder(&database).ensure_indexes().await.unwrap();
+    let _ = builder(&database).ensure_indexes(true).build().await.unwrap();
     database
 }
 

@@ -7,6 +7,7 @@ use mongo_lease::{Error, LeaseManager, LostReason, Token};
 use mongo_lease_testbed::Server;
 
 use crate::common::{builder, migrated};
+use crate::lent::lent_setup;
 use crate::patience::soon;
 use crate::worker::{Worker, as_worker, order, say};
 
@@ -37,9 +38,7 @@ async fn a_process_stopped_for_longer_than_its_ttl_wakes_up_lost() {
         let _end = order();
         return;
     }
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, database, leases) = lent_setup().await;
     let mut worker = Worker::start(NAME, server.uri(), &database);
     let token: Token = worker.says().await.parse().unwrap();
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::error::ErrorKind;
-use mongo_lease::{Error, Event, LostReason, MemoryCommand, MemoryFault, MemoryStore, Released};
+use mongo_lease::{CommandKind, Error, Event, LostReason, MemoryFault, MemoryStore, Released};
 
 use super::manager;
 use crate::patience::{Listener, bounded, soon};
@@ -14,7 +14,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 async fn a_refused_acquire_fails_with_the_drivers_error_once() {
     let store = MemoryStore::new();
     let leases = manager(&store).await;
-    store.fail_next(MemoryCommand::Acquire, MemoryFault::Refused);
+    store.fail_next(CommandKind::Acquire, MemoryFault::Refused);
     let error = leases.acquire("a").await.unwrap_err();
     let Error::MongoDb(source) = &error else { panic!("{error}") };
     assert!(matches!(source.kind.as_ref(), ErrorKind::Command(error) if error.code == 13));
@@ -26,8 +26,8 @@ async fn a_refused_acquire_fails_with_the_drivers_error_once() {
 async fn an_acquire_without_a_primary_is_sent_again_and_granted() {
     let store = MemoryStore::new();
     let leases = manager(&store).await;
-    store.fail_next(MemoryCommand::Acquire, MemoryFault::NoPrimary);
-    store.fail_next(MemoryCommand::Acquire, MemoryFault::NoPrimary);
+    store.fail_next(CommandKind::Acquire, MemoryFault::NoPrimary);
+    store.fail_next(CommandKind::Acquire, MemoryFault::NoPrimary);
     assert!(leases.acquire("a").await.unwrap().is_valid());
     assert_eq!(store.faults_left(), 0);
 }
@@ -36,7 +36,7 @@ async fn an_acquire_without_a_primary_is_sent_again_and_granted() {
 async fn an_acquire_whose_reply_is_lost_finds_its_own_grant() {
     let store = MemoryStore::new();
     let (leases, other) = (manager(&store).await, manager(&store).await);
-    store.lose_reply(MemoryCommand::Acquire);
+    store.fail_next(CommandKind::Acquire, MemoryFault::LostReply);
     let lease = leases.acquire("a").await.unwrap();
     assert_eq!(store.faults_left(), 0);
     assert!(!other.try_acquire("a").await.unwrap().is_granted());
@@ -49,7 +49,7 @@ async fn a_release_whose_reply_is_lost_is_unknown_and_done() {
     let store = MemoryStore::new();
     let (leases, other) = (manager(&store).await, manager(&store).await);
     let lease = leases.acquire("a").await.unwrap();
-    store.lose_reply(MemoryCommand::Release);
+    store.fail_next(CommandKind::Release, MemoryFault::LostReply);
     assert_eq!(lease.release().await.unwrap(), Released::Unknown);
     assert!(other.try_acquire("a").await.unwrap().is_granted());
 }
@@ -60,8 +60,8 @@ async fn a_refused_release_is_an_error_and_the_lease_expires() {
     let (leases, other) = (manager(&store).await, manager(&store).await);
     let lease = leases.acquire("a").renew(false).await.unwrap();
     // The drop that follows the failed release sends one too.
-    store.fail_next(MemoryCommand::Release, MemoryFault::Refused);
-    store.fail_next(MemoryCommand::Release, MemoryFault::Refused);
+    store.fail_next(CommandKind::Release, MemoryFault::Refused);
+    store.fail_next(CommandKind::Release, MemoryFault::Refused);
     assert!(matches!(lease.release().await, Err(Error::MongoDb(_))));
     assert!(!other.try_acquire("a").await.unwrap().is_granted());
     store.advance(MINUTE);
@@ -160,7 +160,7 @@ async fn a_client_that_is_cut_off_hinders_no_other() {
     let (cut_off, other) = (manager(&network).await, manager(&store).await);
     let lease = cut_off.acquire("a").await.unwrap();
     let hang = network.hang();
-    network.fail_next(MemoryCommand::Read, MemoryFault::Refused);
+    network.fail_next(CommandKind::Read, MemoryFault::Refused);
     assert!(other.get("a").await.unwrap().is_some());
     store.advance(MINUTE);
     assert!(!lease.is_valid());
@@ -168,8 +168,6 @@ async fn a_client_that_is_cut_off_hinders_no_other() {
     drop(hang);
     assert!(cut_off.get("a").await.is_err());
     assert!(cut_off.get("a").await.unwrap().is_none());
-    network.fail_next(MemoryCommand::Read, MemoryFault::Refused);
-    network.clear_faults();
     cut_off.ping().await.unwrap();
     assert!(cut_off.acquire("a").await.unwrap().token().unwrap() > token);
 }
@@ -202,7 +200,7 @@ async fn commands_go_on_in_their_order_after_a_hang() {
     let managers = [manager(&store).await, manager(&store).await, manager(&store).await];
     let mut events: Vec<_> = managers.iter().map(Listener::of).collect();
     let hang = store.hang();
-    store.lose_reply(MemoryCommand::Acquire);
+    store.fail_next(CommandKind::Acquire, MemoryFault::LostReply);
     let mut calls = Vec::new();
     for leases in &managers {
         calls.push(tokio::spawn(leases.acquire("a").into_future()));

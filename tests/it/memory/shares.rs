@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_lease::{
-    Error, Lease, LeaseManager, LostReason, MemoryCommand, MemoryFault, MemoryStore,
+    CommandKind, Error, Lease, LeaseManager, LostReason, MemoryFault, MemoryStore, Tuning,
 };
 
 use super::manager;
@@ -60,7 +60,11 @@ async fn two_attempts_of_one_call_take_one_permit() {
     let store = MemoryStore::new();
     let network = store.client();
     let slow = LeaseManager::in_memory(&network);
-    let slow = slow.attempt_deadline(Duration::from_millis(100)).build().await.unwrap();
+    let slow = slow
+        .tuning(Tuning::default().attempt_timeout(Duration::from_millis(100)))
+        .build()
+        .await
+        .unwrap();
     let others = manager(&store).await;
     let hang = network.hang();
     let semaphore = slow.semaphore("a", 2);
@@ -83,7 +87,8 @@ async fn an_exclusive_holder_admits_waiters_that_send_nothing() {
     let store = MemoryStore::new();
     let network = store.client();
     let minute = Duration::from_secs(60);
-    let patient = LeaseManager::in_memory(&network).waiter_ttl(minute).poll_floor(minute);
+    let patient = LeaseManager::in_memory(&network)
+        .tuning(Tuning::default().waiter_ttl(minute).recheck_every(minute));
     let (leases, waiters) = (manager(&store).await, patient.build().await.unwrap());
     let exclusive = leases.acquire("a").await.unwrap();
     let mut events = Listener::of(&waiters);
@@ -91,7 +96,7 @@ async fn an_exclusive_holder_admits_waiters_that_send_nothing() {
     let first = queued_by(&waiters, one).await;
     events.watching().await;
     let second = queued_by(&waiters, one).await;
-    network.fail_next(MemoryCommand::Acquire, MemoryFault::Refused);
+    network.fail_next(CommandKind::Acquire, MemoryFault::Refused);
     exclusive.release().await.unwrap();
     let both = [granted(first).await, granted(second).await];
     assert!(both.iter().all(Lease::is_valid));
@@ -129,7 +134,7 @@ async fn a_lost_reply_of_a_renewal_loses_no_permit() {
     let store = MemoryStore::new();
     let leases = manager(&store).await;
     let held = leases.semaphore("a", 2).acquire().await.unwrap();
-    store.lose_reply(MemoryCommand::Renew);
+    store.fail_next(CommandKind::Renew, MemoryFault::LostReply);
     held.renew().await.unwrap();
     assert_eq!(store.faults_left(), 0);
     assert!(held.is_valid());

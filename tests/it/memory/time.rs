@@ -134,8 +134,8 @@ async fn a_call_that_has_the_turn_and_is_not_polled_does_not_block_the_next_one(
 async fn four_calls_for_permits_that_are_not_polled_do_not_block_the_fifth() {
     let store = MemoryStore::new();
     let leases = manager(&store).await;
-    let _left = polled_once((0..4).map(|_| leases.acquire("a").limit(4)).collect()).await;
-    let fifth = leases.acquire("a").limit(4).wait(Duration::from_secs(10)).await;
+    let _left = polled_once((0..4).map(|_| leases.semaphore("a", 4).acquire()).collect()).await;
+    let fifth = leases.semaphore("a", 4).acquire().wait(Duration::from_secs(10)).await;
     assert!(fifth.expect("four calls are not polled").is_valid());
 }
 

@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use mongo_lease::LeaseManager;
-use mongo_lease_testbed::Server;
 
 use super::Counts;
-use crate::common::{builder, migrated};
+use crate::lent::lent_setup;
 use crate::patience::soon;
 use crate::worker::{Worker, as_worker, order, say};
 
@@ -42,9 +41,7 @@ async fn a_stopped_holder_counts_a_loss_that_nobody_asked_for() {
         let _end = order();
         return;
     }
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, database, leases) = lent_setup().await;
     let mut worker = Worker::start(NAME, server.uri(), &database);
     assert_eq!(worker.says().await, "holds both");
 

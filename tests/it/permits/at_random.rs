@@ -57,10 +57,10 @@ fn call(leases: &LeaseManager, dice: &mut Dice) -> (Acquire, Asked) {
     match dice.below(6) {
         0 => (acquire, (1, 1)),
         1 | 2 => (acquire.shared(), (1, 1_000)),
-        3 => (acquire.limit(5).permits(2), (2, 5)),
+        3 => (leases.semaphore("a", 5).acquire().permits(2), (2, 5)),
         _ => {
             let permits = 1 + dice.below(3);
-            (acquire.limit(3).permits(permits), (permits, 3))
+            (leases.semaphore("a", 3).acquire().permits(permits), (permits, 3))
         }
     }
 }

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
-use mongo_lease::{Event, Lease, LeaseManager, Result};
+use mongo_lease::{
+    CommandKind, Event, Lease, LeaseManager, MemoryFault, MemoryStore, Result, Tuning,
+};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinHandle;
 
 use super::{granted, queued_by};
 use crate::common::{builder, document, migrated};
-use crate::patience::{Listener, bounded, locks, until};
+use crate::patience::{Listener, bounded, locks, pass, until};
 use crate::spy::Spy;
 
 /// The most calls of one process that have entries of their own.
@@ -34,8 +36,9 @@ impl Waiting {
         let (client, spy) = Spy::client(server).await;
         // So that no call polls while a test lasts.
         let floor = Duration::from_secs(60);
-        let leases = LeaseManager::builder(&database.through(&client)).waiter_ttl(WAITER_TTL);
-        let leases = leases.poll_floor(floor).build().await.unwrap();
+        let leases = LeaseManager::builder(&database.through(&client));
+        let tuning = Tuning::default().waiter_ttl(WAITER_TTL).recheck_every(floor);
+        let leases = leases.tuning(tuning).build().await.unwrap();
         let mut events = Listener::of(&leases);
         let long = Duration::from_secs(300);
         let reader = |leases: &LeaseManager| leases.acquire("a").shared().wait(long);
@@ -121,16 +124,27 @@ async fn waiting_calls_of_one_process_recheck_by_one_of_them() {
     waiting.end().await;
 }
 
-/// Its own next attempt would be due after two minutes.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_next_call_rechecks_when_the_first_gives_up() {
-    let mut waiting = Waiting::start().await;
-    waiting.calls.remove(0).abort();
-    // One may have been on its way.
-    for _ in 0..2 {
-        bounded(waiting.sent_until(is_attempt)).await;
-    }
-    waiting.end().await;
+    let store = MemoryStore::new();
+    let writer = LeaseManager::in_memory(&store).build().await.unwrap().acquire("a").await.unwrap();
+    let floor = Duration::from_secs(60);
+    let leases = LeaseManager::in_memory(&store)
+        .tuning(Tuning::default().waiter_ttl(WAITER_TTL).recheck_every(floor));
+    let leases = leases.build().await.unwrap();
+    let mut events = Listener::of(&leases);
+    let reader = |leases: &LeaseManager| leases.acquire("a").shared().wait(60 * floor);
+    let first = queued_by(&leases, reader).await;
+    events.watching().await;
+    let next = queued_by(&leases, reader).await;
+    first.abort();
+    assert!(first.await.unwrap_err().is_cancelled());
+    store.fail_next(CommandKind::Acquire, MemoryFault::LostReply);
+    // Its own next attempt would be due after two floors.
+    pass(floor * 3 / 2).await;
+    assert_eq!(store.faults_left(), 0, "no attempt was sent");
+    writer.release().await.unwrap();
+    assert!(granted(next).await.is_valid());
 }
 
 #[tokio::test]

@@ -1,12 +1,13 @@
 //! Renewal and loss of permits.
 
 use std::future::IntoFuture;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use mongo_lease::mongodb::bson::{Bson, doc};
 use mongo_lease::{Error, Event, Lease, LostReason, Released};
 use mongo_lease_testbed::Server;
+use tokio::time::Instant;
 
 use super::{granted, queued};
 use crate::both::check;
@@ -104,7 +105,7 @@ async fn a_taken_over_permit_is_lost_with_the_new_holder() {
         let (leases, others) = (backend.manager().await, backend.builder().owner("thief"));
         let others = others.build().await.unwrap();
         let lease = leases.semaphore("a", 2).acquire().renew(false).await.unwrap();
-        others.force_release("a", lease.value()).await.unwrap();
+        others.release("a", lease.value()).await.unwrap();
         let _other = others.acquire("a").await.unwrap();
         let error = lease.renew().await.unwrap_err();
         let Error::Lost { reason: LostReason::TakenOver { by: Some(by), .. }, .. } = error else {

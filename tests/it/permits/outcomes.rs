@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Attempt, Error, Lease, LeaseManager, MemoryCommand, MemoryStore, Released};
-use mongo_lease_testbed::{Proxy, Server};
+use mongo_lease::{
+    Attempt, CommandKind, Error, Lease, LeaseManager, MemoryFault, MemoryStore, Released,
+};
 
 use super::holders;
 use crate::both::{Backend, check};
-use crate::common::{builder, document, migrated, setup};
+use crate::common::{TryOnce, builder, document, setup};
+use crate::lent::{behind_a_proxy, lent_database};
 use crate::patience::{bounded, until};
 
 #[tokio::test]
@@ -121,7 +123,7 @@ async fn a_permit_is_released_by_name_and_value() {
         let [first, second] =
             [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
         assert_eq!(leases.release("a", "another").await.unwrap(), Released::NotHeld);
-        assert_eq!(leases.force_release("a", first.value()).await.unwrap(), Released::Released);
+        assert_eq!(leases.release("a", first.value()).await.unwrap(), Released::Released);
         assert_eq!(leases.release("a", first.value()).await.unwrap(), Released::NotHeld);
         assert!(matches!(first.renew().await, Err(Error::Lost { .. })));
         assert_eq!(first.release().await.unwrap(), Released::NotHeld);
@@ -181,10 +183,8 @@ async fn a_permit_expires_by_its_own_ttl() {
 /// The only holder's release is a delete, and a repeated one finds nothing.
 #[tokio::test]
 async fn a_last_holder_whose_delete_is_unanswered_is_told_so() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let lease = leases.semaphore("a", 2).acquire().renew(false).await.unwrap();
     let loss = proxy.lose_next_reply("delete");
@@ -195,7 +195,7 @@ async fn a_last_holder_whose_delete_is_unanswered_is_told_so() {
     let store = MemoryStore::new();
     let leases = LeaseManager::in_memory(&store).build().await.unwrap();
     let lease = leases.semaphore("a", 2).acquire().await.unwrap();
-    store.lose_reply(MemoryCommand::Release);
+    store.fail_next(CommandKind::Release, MemoryFault::LostReply);
     assert_eq!(bounded(lease.release()).await.unwrap(), Released::Unknown);
     assert!(leases.try_acquire("a").await.unwrap().is_granted());
 }

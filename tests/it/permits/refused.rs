@@ -7,7 +7,7 @@ use mongo_lease::{Error, LeaseManager};
 use mongo_lease_testbed::Server;
 
 use crate::both::check;
-use crate::common::migrated;
+use crate::common::{TryOnce, migrated};
 use crate::spy::Spy;
 
 #[tokio::test]
@@ -15,21 +15,21 @@ async fn bad_options_are_refused_by_their_names() {
     check(async |backend| {
         let leases = backend.manager().await;
         let acquire = || leases.acquire("a");
+        let limited = |limit| leases.semaphore("a", limit).acquire();
         let calls = [
-            ("limit", acquire().limit(0)),
-            ("limit", acquire().limit(1_001)),
-            ("limit", leases.semaphore("a", 0).acquire()),
-            ("limit", leases.semaphore("a", u32::MAX).acquire()),
+            ("limit", limited(0)),
+            ("limit", limited(1_001)),
+            ("limit", limited(u32::MAX)),
             ("permits", acquire().permits(0)),
             ("permits", acquire().permits(2)),
-            ("permits", acquire().limit(5).permits(0)),
-            ("permits", acquire().limit(5).permits(6)),
-            ("shared", acquire().shared().limit(5)),
-            ("shared", acquire().shared().limit(0)),
+            ("permits", limited(5).permits(0)),
+            ("permits", limited(5).permits(6)),
+            ("shared", limited(5).shared()),
+            ("shared", limited(0).shared()),
             ("shared", acquire().shared().permits(1)),
             ("value", acquire().value("mongo-lease/shared")),
             ("hold_at_least", acquire().shared().hold_at_least(Duration::from_secs(1))),
-            ("metadata", acquire().limit(2).metadata(doc! { "text": "x".repeat(256) })),
+            ("metadata", limited(2).metadata(doc! { "text": "x".repeat(256) })),
         ];
         for (wanted, call) in calls {
             let error = call.await.unwrap_err();
@@ -42,7 +42,7 @@ async fn bad_options_are_refused_by_their_names() {
         assert!(matches!(error, Error::InvalidOption { option: "limit", .. }), "{error}");
         assert!(leases.get("a").await.unwrap().is_none());
         let metadata = doc! { "text": "x".repeat(200) };
-        let all = acquire().limit(1_000).permits(1_000).metadata(metadata).await.unwrap();
+        let all = limited(1_000).permits(1_000).metadata(metadata).await.unwrap();
         assert_eq!(all.permits(), 1_000);
     })
     .await;
@@ -55,7 +55,7 @@ async fn a_refused_call_sends_nothing() {
     let (client, spy) = Spy::client(server).await;
     let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
     spy.names();
-    assert!(leases.acquire("a").limit(1_001).await.is_err());
+    assert!(leases.semaphore("a", 1_001).acquire().await.is_err());
     assert!(leases.acquire("a").shared().permits(1).try_once().await.is_err());
     assert!(leases.release("a", "mongo-lease/shared").await.is_err());
     let permit = leases.semaphore("a", 5).acquire().renew(false).await.unwrap();

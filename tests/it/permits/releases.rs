@@ -7,11 +7,12 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Acquire, Lease, LeaseManager, Released};
-use mongo_lease_testbed::{FailCommand, Server, TestDatabase};
+use mongo_lease_testbed::{FailCommand, TestDatabase};
 
 use super::commands::{released_by, setup};
 use super::{granted, queued_by};
-use crate::common::{builder, document, migrated};
+use crate::common::{builder, document};
+use crate::lent::lent_database;
 use crate::patience::{locks, until};
 use crate::spy::Spy;
 
@@ -60,8 +61,7 @@ async fn dropped_leases_that_are_gone_share_commands() {
 /// Each of these calls may have been granted its lease, or have joined the queue.
 #[tokio::test]
 async fn calls_given_up_without_an_answer_are_released_together() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let spy = Spy::default();
     let client = server
         .client_with(|options| {

@@ -3,17 +3,17 @@
 
 use std::time::Duration;
 
-use mongo_lease::{LeaseManager, MemoryCommand, MemoryStore, Released};
+use mongo_lease::{CommandKind, LeaseManager, MemoryFault, MemoryStore, Released, Tuning};
 use tokio::task::yield_now;
 
-use super::traps::{Setup, behind_a_proxy};
+use super::traps::{Setup, slow_and_direct};
 use super::{granted, holders, queued_by};
 use crate::common::document;
 use crate::patience::bounded;
 
 #[tokio::test]
 async fn a_repeated_short_release_ends_one_holder() {
-    let Setup { _server, database, proxy, slow, direct } = behind_a_proxy().await;
+    let Setup { _server, database, proxy, slow, direct } = slow_and_direct().await;
     let other = direct.semaphore("a", 2).acquire().await.unwrap();
     // Granted beside another holder, it is ended by the short form.
     let lease = slow.semaphore("a", 2).acquire().renew(false).await.unwrap();
@@ -27,7 +27,7 @@ async fn a_repeated_short_release_ends_one_holder() {
 
 #[tokio::test]
 async fn a_late_delete_of_the_last_holder_deletes_no_later_one() {
-    let Setup { _server, database, proxy, slow, direct } = behind_a_proxy().await;
+    let Setup { _server, database, proxy, slow, direct } = slow_and_direct().await;
     let lease = slow.semaphore("a", 2).acquire().renew(false).await.unwrap();
     let first = proxy.hold_next_request("delete");
     // The second attempt passes the first one.
@@ -47,7 +47,8 @@ async fn a_late_delete_of_the_last_holder_deletes_no_later_one() {
 #[tokio::test]
 async fn a_repeated_delete_in_memory_deletes_no_later_holder() {
     let network = MemoryStore::new();
-    let quick = LeaseManager::in_memory(&network).attempt_deadline(Duration::from_millis(100));
+    let quick = LeaseManager::in_memory(&network)
+        .tuning(Tuning::default().attempt_timeout(Duration::from_millis(100)));
     let (leases, others) =
         (quick.build().await.unwrap(), LeaseManager::in_memory(&network).build().await.unwrap());
     let lease = leases.semaphore("a", 2).acquire().await.unwrap();
@@ -84,7 +85,7 @@ async fn repeated_releases_in_memory_end_one_holder() {
 
     // The short form, for a holder that was granted beside another.
     let lease = leases.semaphore("a", 2).acquire().await.unwrap();
-    network.lose_reply(MemoryCommand::Release);
+    network.fail_next(CommandKind::Release, MemoryFault::LostReply);
     assert_eq!(lease.release().await.unwrap(), Released::Unknown);
     stays.renew().await.unwrap();
 
@@ -93,7 +94,7 @@ async fn repeated_releases_in_memory_end_one_holder() {
     let call = queued_by(&leases, |leases| leases.semaphore("a", 2).acquire()).await;
     leaves.release().await.unwrap();
     let lease = granted(call).await;
-    network.lose_reply(MemoryCommand::Release);
+    network.fail_next(CommandKind::Release, MemoryFault::LostReply);
     assert_eq!(lease.release().await.unwrap(), Released::Unknown);
     assert_eq!(network.faults_left(), 0);
     stays.renew().await.unwrap();

@@ -4,31 +4,33 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{
-    Acquire, LeaseManager, LeaseManagerBuilder, MemoryCommand, MemoryStore, Released,
+    Acquire, CommandKind, LeaseManager, LeaseManagerBuilder, MemoryFault, MemoryStore, Released,
+    Tuning,
 };
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
 use super::{granted, holders, queued};
 use crate::both::{Backend, check};
-use crate::common::{SHORT_TTL, builder, document, migrated};
+use crate::common::{SHORT_TTL, TryOnce, builder, document, migrated};
+use crate::lent::{LentServer, behind_a_proxy, lent_database};
 use crate::patience::{bounded, until};
 use crate::recipe::{Flavour, Recipe};
 
 /// A manager behind a proxy, and one that is connected directly.
 pub(super) struct Setup {
-    pub(super) _server: Server,
+    pub(super) _server: LentServer,
     pub(super) database: TestDatabase,
     pub(super) proxy: Proxy,
     pub(super) slow: LeaseManager,
     pub(super) direct: LeaseManager,
 }
 
-pub(super) async fn behind_a_proxy() -> Setup {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
-    let quick = |builder: LeaseManagerBuilder| builder.attempt_deadline(Duration::from_millis(300));
+pub(super) async fn slow_and_direct() -> Setup {
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
+    let quick = |builder: LeaseManagerBuilder| {
+        builder.tuning(Tuning::default().attempt_timeout(Duration::from_millis(300)))
+    };
     let slow = quick(LeaseManager::builder(&through)).build().await.unwrap();
     let direct = quick(builder(&database)).build().await.unwrap();
     Setup { _server: server, database, proxy, slow, direct }
@@ -37,7 +39,7 @@ pub(super) async fn behind_a_proxy() -> Setup {
 /// Trap 1: an exclusive first attempt is refused by the grant of the second one. Of permits, there may be another.
 #[tokio::test]
 async fn a_late_first_attempt_takes_no_second_permit() {
-    let Setup { _server, database, proxy, slow, direct } = behind_a_proxy().await;
+    let Setup { _server, database, proxy, slow, direct } = slow_and_direct().await;
     let first = proxy.hold_next_request("findAndModify");
     let semaphore = slow.semaphore("a", 5);
     let call = tokio::spawn(async move { semaphore.acquire().renew(false).await });
@@ -58,14 +60,14 @@ async fn a_permit_whose_reply_is_lost_is_found_again() {
     let store = MemoryStore::new();
     let leases = LeaseManager::in_memory(&store).build().await.unwrap();
     let semaphore = leases.semaphore("a", 2);
-    store.lose_reply(MemoryCommand::Acquire);
+    store.fail_next(CommandKind::Acquire, MemoryFault::LostReply);
     let first = semaphore.acquire().await.unwrap();
     assert_eq!(store.faults_left(), 0);
     let minute = Duration::from_secs(60);
     let second = semaphore.acquire().ttl(minute).wait(Duration::ZERO).await.unwrap();
     assert!(!semaphore.try_acquire().await.unwrap().is_granted());
     // Trap 3: a repeated release finds nothing, and frees no other's permit.
-    store.lose_reply(MemoryCommand::Release);
+    store.fail_next(CommandKind::Release, MemoryFault::LostReply);
     assert_eq!(second.release().await.unwrap(), Released::Unknown);
     assert!(first.is_valid());
     first.renew().await.unwrap();
@@ -77,7 +79,7 @@ async fn a_permit_whose_reply_is_lost_is_found_again() {
 /// Trap 3, on a real server: the reply to the first release is lost, and the release is sent again.
 #[tokio::test]
 async fn a_repeated_release_frees_nobody_elses_permit() {
-    let Setup { _server, database, proxy, slow, direct } = behind_a_proxy().await;
+    let Setup { _server, database, proxy, slow, direct } = slow_and_direct().await;
     let lease = slow.semaphore("a", 2).acquire().renew(false).await.unwrap();
     let other = direct.semaphore("a", 2).acquire().await.unwrap();
     // A delete goes first, because nobody else held a permit at the grant.
@@ -92,7 +94,7 @@ async fn a_repeated_release_frees_nobody_elses_permit() {
 /// A call has gone before its attempts are answered: what they were granted is given back.
 #[tokio::test]
 async fn a_grant_that_nobody_waits_for_is_given_back() {
-    let Setup { _server, database, proxy, slow, direct } = behind_a_proxy().await;
+    let Setup { _server, database, proxy, slow, direct } = slow_and_direct().await;
     let replies = proxy.hold_replies_to("findAndModify");
     let semaphore = slow.semaphore("a", 2);
     let call = tokio::spawn(async move { semaphore.acquire().permits(2).await });

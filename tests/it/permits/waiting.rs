@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease::{Error, Event, Lease, LeaseManager, Released};
+use mongo_lease::{Error, Event, Lease, LeaseManager, Released, Tuning};
 use tokio::task::JoinHandle;
 
 use super::{granted, queued, queued_by};
@@ -141,7 +141,12 @@ async fn a_wait_that_is_over_leaves_the_queue() {
     check(async |backend| {
         let (leases, held) = full(&backend, 2).await;
         // Its entry does not expire within the test.
-        let brief = backend.builder().waiter_ttl(Duration::from_secs(60)).build().await.unwrap();
+        let brief = backend
+            .builder()
+            .tuning(Tuning::default().waiter_ttl(Duration::from_secs(60)))
+            .build()
+            .await
+            .unwrap();
         let mut events = Listener::of(&brief);
         let acquire = brief.semaphore("a", 2).acquire().permits(2);
         let waits = tokio::spawn(acquire.wait(Duration::from_secs(2)).into_future());
@@ -227,8 +232,11 @@ async fn entries_of_one_process_outlive_their_first_ttl() {
         // It tries again long after the test.
         let patient = backend
             .builder()
-            .waiter_ttl(Duration::from_secs(2))
-            .poll_floor(Duration::from_secs(60))
+            .tuning(
+                Tuning::default()
+                    .waiter_ttl(Duration::from_secs(2))
+                    .recheck_every(Duration::from_secs(60)),
+            )
             .build()
             .await
             .unwrap();
@@ -256,7 +264,8 @@ async fn entries_of_one_process_outlive_their_first_ttl() {
 async fn without_a_change_stream_permits_are_polled_for() {
     check(async |backend| {
         let (_leases, held) = full(&backend, 2).await;
-        let polling = backend.builder().change_stream(false).build().await.unwrap();
+        let polling =
+            backend.builder().tuning(Tuning::default().change_stream(false)).build().await.unwrap();
         let call = queued_by(&polling, |leases| leases.semaphore("a", 2).acquire()).await;
         drop(held);
         assert!(granted(call).await.is_valid());

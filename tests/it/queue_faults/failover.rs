@@ -29,7 +29,7 @@ struct Setup {
 async fn setup() -> Setup {
     let set = ReplicaSet::start();
     let database = TestDatabase::of(&set.client_with(attentive).await);
-    let leases = builder(&database).ensure_indexes().await.unwrap().build().await.unwrap();
+    let leases = builder(&database).ensure_indexes(true).build().await.unwrap();
     let lease = leases.acquire("a").await.unwrap();
     let mut crowd = Crowd::new("a", PATIENCE);
     for _ in 0..WAITERS {

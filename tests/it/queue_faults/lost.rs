@@ -1,28 +1,28 @@
 //! Lost replies and late requests of calls that join, leave and hand off.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use mongo_lease::mongodb::bson::Document;
 use mongo_lease::mongodb::change_stream::ChangeStream;
 use mongo_lease::mongodb::change_stream::event::ChangeStreamEvent;
-use mongo_lease::{Error, Lease, LeaseManager, LeaseManagerBuilder, Released};
-use mongo_lease_testbed::{HoldGuard, Proxy, Server, TestDatabase};
+use mongo_lease::{Error, Lease, LeaseManager, LeaseManagerBuilder, Released, Tuning};
+use mongo_lease_testbed::{HoldGuard, Proxy, TestDatabase};
 use tokio::task::JoinHandle;
 
 use super::crowd::queued;
-use crate::common::{builder, document, migrated};
+use crate::common::{builder, document};
+use crate::lent::{LentServer, behind_a_proxy, lent_database};
 use crate::patience::{Listener, bounded, locks, soon, until, until_nothing_is_left};
 
 /// The longest life: within a test no entry expires.
 const LIFE: Duration = Duration::from_secs(600);
 const HOUR: Duration = Duration::from_secs(3600);
 const WAIT: Duration = Duration::from_millis(500);
-const PROMPT: Duration = Duration::from_secs(3);
 
 /// The holder, a waiter behind a proxy, and a waiter behind that one.
 struct Setup {
-    _server: Server,
+    _server: LentServer,
     database: TestDatabase,
     proxy: Proxy,
     holder: LeaseManager,
@@ -31,14 +31,12 @@ struct Setup {
 }
 
 fn patient(builder: LeaseManagerBuilder) -> LeaseManagerBuilder {
-    builder.waiter_ttl(LIFE).poll_floor(HOUR)
+    builder.tuning(Tuning::default().waiter_ttl(LIFE).recheck_every(HOUR))
 }
 
 async fn setup() -> Setup {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let far = patient(LeaseManager::builder(&through)).build().await.unwrap();
     let holder = builder(&database).build().await.unwrap();
     let near = patient(builder(&database)).build().await.unwrap();
@@ -147,11 +145,9 @@ async fn who_leaves_and_was_promoted_meanwhile_hands_on_once() {
     lease.release().await.unwrap();
     until_in_line(&database, 2).await;
     assert!(!first.is_finished());
-    let started = Instant::now();
     leaves.release();
     bounded(lost.lost()).await;
     let lease = granted(first).await;
-    eprintln!("handed on {:?} behind the late leave", started.elapsed());
     lease.renew().await.unwrap();
     assert!(!second.is_finished());
     lease.release().await.unwrap();
@@ -192,16 +188,12 @@ async fn a_join_that_comes_after_the_give_up_is_taken_out_again() {
         queued(&mut events).await;
         assert_eq!(in_line(&database).await.len(), if is_slow { 1 } else { 2 });
         let mut changes = changes(&database).await;
-        let started = Instant::now();
         if !is_slow {
             proxy.cut();
         }
         late.release();
         // Added, where it was not, and removed.
         until_written(&mut changes, if is_slow { 2 } else { 1 }).await;
-        let took = started.elapsed();
-        eprintln!("taken out after {took:?}");
-        assert!(took < PROMPT, "{took:?}");
         assert_eq!(in_line(&database).await.len(), 1);
         next.abort();
         until_in_line(&database, 0).await;
@@ -220,7 +212,8 @@ struct Overtaken {
 async fn overtaken() -> Overtaken {
     let setup = setup().await;
     let through = setup.database.through(&setup.proxy.client().await);
-    let asks_again = patient(LeaseManager::builder(&through)).poll_floor(2 * WAIT);
+    let asks_again = LeaseManager::builder(&through)
+        .tuning(Tuning::default().waiter_ttl(LIFE).recheck_every(2 * WAIT));
     let asks_again = asks_again.build().await.unwrap();
     let mut events = Listener::of(&asks_again);
     let before = setup.holder.acquire("a").await.unwrap();
@@ -254,14 +247,10 @@ async fn a_late_attempt_after_its_release_is_given_back() {
     lease.release().await.unwrap();
     until_nothing_is_left(database).await;
     let mut changes = changes(database).await;
-    let started = Instant::now();
     late.release();
     // Granted once more, and given back.
     until_written(&mut changes, 2).await;
     until_nothing_is_left(database).await;
-    let took = started.elapsed();
-    eprintln!("given back after {took:?}");
-    assert!(took < PROMPT, "{took:?}");
 }
 
 #[tokio::test]

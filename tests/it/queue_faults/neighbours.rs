@@ -7,6 +7,7 @@ use mongo_lease_testbed::{FailCommand, Server, TestDatabase};
 
 use super::crowd::{Crowd, assert_tokens_rise};
 use crate::common::{SHORT_TTL, builder, document, migrated};
+use crate::lent::{LentServer, lent_database};
 use crate::patience::{PATIENCE, soon, until, until_nothing_is_left};
 use crate::recipe::{Flavour, Recipe};
 
@@ -36,7 +37,7 @@ async fn all_waiters_are_served_after_a_foreign_release_by_delete() {
 
 /// Our waiters' requests are slow just when the holder's lease expires: the other program takes it.
 struct Barged {
-    _server: Server,
+    _server: LentServer,
     database: TestDatabase,
     recipe: Recipe,
     crowd: Crowd,
@@ -45,8 +46,7 @@ struct Barged {
 }
 
 async fn barged(their_ttl: Duration) -> Barged {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let recipe = Recipe::new(&database, Flavour::Correct);
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let ours = server.client_with(|options| options.app_name = Some("ours".to_owned())).await;

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::Database;
-use mongo_lease::{Event, LeaseManager, LeaseManagerBuilder};
+use mongo_lease::{Event, LeaseManager, LeaseManagerBuilder, Tuning};
 use mongo_lease_testbed::Server;
 
-use super::crowd::{Crowd, LATE, longest_pause, queued};
+use super::crowd::{Crowd, longest_pause, queued};
 use crate::common::{builder, migrated};
-use crate::patience::{Listener, PATIENCE, soon, until_nothing_is_left};
+use crate::patience::{BUSY_MACHINE, Listener, PATIENCE, soon, until_nothing_is_left};
 use crate::spy::Spy;
 use crate::users;
 
@@ -28,7 +28,7 @@ async fn everybody_is_served_in_order(database: &Database, options: LeaseManager
     let hasty = holder.acquire("a").wait(short).await.unwrap_err();
     let took = started.elapsed();
     assert!(matches!(hasty, mongo_lease::Error::WaitTimeout { .. }), "{hasty}");
-    assert!(took >= short && took < short + LATE, "{took:?}");
+    assert!(took >= short && took < short + BUSY_MACHINE, "{took:?}");
 
     let before = lease.token().unwrap();
     let started = Instant::now();
@@ -51,7 +51,8 @@ async fn without_change_stream_none_is_opened_and_order_is_kept() {
     let server = Server::shared();
     let database = migrated(server).await;
     let (client, spy) = Spy::client(server).await;
-    let spied = LeaseManager::builder(&database.through(&client)).change_stream(false);
+    let spied = LeaseManager::builder(&database.through(&client))
+        .tuning(Tuning::default().change_stream(false));
     everybody_is_served_in_order(&database, spied.clone()).await;
     let leases = spied.build().await.unwrap();
     let mut events = Listener::of(&leases);
@@ -86,15 +87,13 @@ async fn a_user_without_change_stream_polls_until_it_is_granted() {
     now.release().await.unwrap();
     soon("a grant by polling", next).await.unwrap().unwrap().release().await.unwrap();
 
-    let granted = Instant::now();
     users::grant(&database, &["changeStream"]).await;
     events.watching().await;
-    let noticed = granted.elapsed();
+    // With a stream no call polls but at its `recheck_every`.
     let released = Instant::now();
     later.release().await.unwrap();
     let last = soon("a grant that is told", last).await.unwrap().unwrap();
     let told = released.elapsed();
-    eprintln!("the privilege was noticed after {noticed:?}, and the next grant told in {told:?}");
-    assert!(told < Duration::from_secs(1), "{told:?}");
+    assert!(told < BUSY_MACHINE, "{told:?}");
     last.release().await.unwrap();
 }

@@ -4,37 +4,35 @@ use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
-use mongo_lease::{Lease, LeaseManager};
-use mongo_lease_testbed::{FailCommand, Proxy, Server, TestDatabase};
+use mongo_lease::{Lease, LeaseManager, Tuning};
+use mongo_lease_testbed::{FailCommand, Server, TestDatabase};
 use tokio::task::JoinHandle;
 
 use super::crowd::queued;
-use crate::common::{builder, migrated};
-use crate::patience::{Listener, bounded, soon, until};
+use crate::common::builder;
+use crate::lent::{LentServer, behind_a_proxy, lent_database};
+use crate::patience::{BUSY_MACHINE, Listener, bounded, soon, until};
 
 /// Longer than any test: a waiter must wake by an event, or by polling for want of a stream.
 const HOUR: Duration = Duration::from_secs(3600);
 /// The longest life of an entry: no heartbeat detects a promotion in place of the stream.
 const LIFE: Duration = Duration::from_secs(600);
-/// How soon the next waiter must have the lease, on a busy machine.
-const PROMPT: Duration = Duration::from_secs(2);
-
 struct Setup {
-    server: Server,
+    server: LentServer,
     database: TestDatabase,
     holder: LeaseManager,
 }
 
 async fn setup() -> Setup {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let holder = builder(&database).build().await.unwrap();
     Setup { server, database, holder }
 }
 
 /// A manager whose waiters depend on events.
 async fn told(database: &Database) -> (LeaseManager, Listener) {
-    let leases = LeaseManager::builder(database).poll_floor(HOUR).waiter_ttl(LIFE);
+    let leases = LeaseManager::builder(database)
+        .tuning(Tuning::default().recheck_every(HOUR).waiter_ttl(LIFE));
     let leases = leases.build().await.unwrap();
     let events = Listener::of(&leases);
     (leases, events)
@@ -101,12 +99,10 @@ async fn a_stream_that_is_killed_comes_back_and_promotions_are_told() {
         }
         kill_the_stream(&server, &database).await;
         let [now, later] = next;
-        let blind = hand_off(first, now).await;
+        hand_off(first, now).await;
         let reason = events.polling().await;
         events.watching().await;
-        let told = hand_off(second, later).await;
-        eprintln!("{blind:?} behind the kill, {told:?} with a stream again: {reason}");
-        assert!(blind < PROMPT && told < PROMPT, "{blind:?} {told:?}");
+        hand_off(second, later).await;
         assert!(reason.contains("CursorKilled"), "{reason}");
     }
 }
@@ -117,21 +113,18 @@ async fn stream_with(fault: FailCommand, is_seen: bool) {
     let (leases, mut events) = told(&database).await;
     let first = holder.acquire("now").await.unwrap();
     let second = holder.acquire("later").await.unwrap();
-    let shown = format!("{fault:?}");
     let fault = fault.enable(server.uri()).await;
     // The stream is opened for it.
     let now = waiting(&leases, "now");
     fault.wait_times_entered(1).await;
     let later = waiting(&leases, "later");
-    let blind = hand_off(first, now).await;
+    hand_off(first, now).await;
     fault.disable().await;
     if is_seen {
         events.polling().await;
         events.watching().await;
     }
-    let told = hand_off(second, later).await;
-    eprintln!("{blind:?} behind the fault, {told:?} later: {shown}");
-    assert!(blind < PROMPT && told < PROMPT, "{blind:?} {told:?} {shown}");
+    hand_off(second, later).await;
 }
 
 #[tokio::test]
@@ -163,8 +156,7 @@ async fn a_stream_that_the_client_resumes_tells_what_was_missed() {
 #[tokio::test]
 async fn a_promotion_whose_event_is_lost_is_told_again() {
     let Setup { server, database, holder } = setup().await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let (leases, mut events) = told(&through).await;
     let lease = holder.acquire("a").await.unwrap();
     let next = waiting(&leases, "a");
@@ -173,13 +165,9 @@ async fn a_promotion_whose_event_is_lost_is_told_again() {
     lease.release().await.unwrap();
     bounded(told.held(1)).await;
     assert!(!next.is_finished());
-    let cut = Instant::now();
     proxy.cut();
     told.release();
     let next = soon("the next grant", next).await.unwrap();
-    let took = cut.elapsed();
-    eprintln!("granted {took:?} behind the cut");
-    assert!(took < PROMPT, "{took:?}");
     assert!(next.is_valid());
 }
 
@@ -188,26 +176,24 @@ async fn a_promotion_whose_event_is_lost_is_told_again() {
 async fn a_silent_stream_delays_no_waiter_and_is_reopened() {
     const LIFE: Duration = Duration::from_secs(3);
     let Setup { server, database, holder } = setup().await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
-    let leases = LeaseManager::builder(&through).poll_floor(HOUR).waiter_ttl(LIFE);
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
+    let leases = LeaseManager::builder(&through)
+        .tuning(Tuning::default().recheck_every(HOUR).waiter_ttl(LIFE));
     let leases = leases.build().await.unwrap();
     let mut events = Listener::of(&leases);
     let lease = holder.acquire("a").await.unwrap();
     let next = waiting(&leases, "a");
     events.watching().await;
     let silent = proxy.hold_next_reply("getMore");
-    let began = Instant::now();
     let took = hand_off(lease, next).await;
-    assert!(took < LIFE / 3 + PROMPT, "{took:?}");
+    // By a heartbeat, and not when the silence is noticed, after 15 s.
+    assert!(took < LIFE / 3 + BUSY_MACHINE, "{took:?}");
     let lease = holder.acquire("a").await.unwrap();
     let next = waiting(&leases, "a");
     let reason = events.polling().await;
     events.watching().await;
-    let noticed = began.elapsed();
-    let told = hand_off(lease, next).await;
-    eprintln!("granted {took:?} behind the release, noticed after {noticed:?}, {told:?}: {reason}");
-    assert!(told < PROMPT, "{told:?}");
+    assert!(reason.contains("silent"), "{reason}");
+    hand_off(lease, next).await;
     silent.release();
 }
 
@@ -215,8 +201,7 @@ async fn a_silent_stream_delays_no_waiter_and_is_reopened() {
 #[tokio::test]
 async fn a_promotion_before_the_beginning_of_the_stream_is_not_missed() {
     let Setup { server, database, holder } = setup().await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let (leases, mut events) = told(&through).await;
     let early = holder.acquire("early").await.unwrap();
     let _late = holder.acquire("late").await.unwrap();
@@ -229,11 +214,7 @@ async fn a_promotion_before_the_beginning_of_the_stream_is_not_missed() {
     events.watching().await;
     assert!(!next.is_finished());
     reply.release();
-    let started = Instant::now();
     let next = soon("the grant of long ago", next).await.unwrap();
-    let took = started.elapsed();
-    eprintln!("granted {took:?} behind the reply");
-    assert!(took < PROMPT, "{took:?}");
     next.release().await.unwrap();
     other.abort();
 }
@@ -244,14 +225,12 @@ async fn a_promotion_before_the_stream_is_open_is_told() {
     let Setup { server, database, holder } = setup().await;
     let (leases, mut events) = told(&database).await;
     let lease = holder.acquire("a").await.unwrap();
-    let slow = FailCommand::on(&["aggregate"]).times(1).block_for(PROMPT / 2);
+    let slow = FailCommand::on(&["aggregate"]).times(1).block_for(Duration::from_secs(1));
     let slow = slow.enable(server.uri()).await;
     let next = waiting(&leases, "a");
     queued(&mut events).await;
     slow.wait_times_entered(1).await;
-    let took = hand_off(lease, next).await;
-    eprintln!("granted {took:?} behind the release, with a stream that was slow to open");
-    assert!(took < PROMPT, "{took:?}");
+    hand_off(lease, next).await;
 }
 
 /// The command that opens the stream, for those who watch their servers.
@@ -277,9 +256,7 @@ async fn one_stream_a_manager_is_open_and_only_while_somebody_waits() {
         hand_off(lease, next).await;
     }
     let closed = async || streams(&server, &database).await.is_empty().then_some(());
-    let started = Instant::now();
     until("the stream is closed", closed).await;
-    eprintln!("closed {:?} behind the last grant", started.elapsed());
     let locks = database.collection::<Document>("locks");
     assert_eq!(locks.count_documents(doc! {}).await.unwrap(), 0);
 }

@@ -5,17 +5,16 @@ use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Event, Lease};
-use mongo_lease_testbed::Server;
 
-use crate::common::{builder, migrated};
+use crate::common::builder;
+use crate::lent::lent_database;
 use crate::patience::{Listener, locks};
 
 /// A transaction unknown to this manager holds one of a hundred documents up. The bulk renewal meets it, is split, and
 /// goes on without that one.
 #[tokio::test]
 async fn a_document_in_a_transaction_does_not_delay_other_renewals() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let leases = builder(&database).ttl(Duration::from_secs(3)).build().await.unwrap();
     let mut held = HashMap::new();
     for number in 0..100 {

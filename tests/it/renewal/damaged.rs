@@ -90,27 +90,34 @@ async fn nobody_else_believes(
     }
 }
 
+/// Damages each number of the record at this path, all at the same time.
+async fn no_damage_shortens(record: &str, acquire: impl Fn(&LeaseManager, String) -> Acquire) {
+    let database = migrated(Server::shared()).await;
+    let numbers = ["ttlMs", "maxClockSkewMs", "writes", "sentMicros"];
+    join_all(numbers.map(async |number| {
+        let (field, managers) = (format!("{record}.{number}"), managers(&database).await);
+        nobody_else_believes(managers, &database, &field, &acquire).await;
+    }))
+    .await;
+}
+
+fn exclusive(leases: &LeaseManager, name: String) -> Acquire {
+    leases.acquire(name).wait_forever()
+}
+
+/// All permits of the limit: nobody fits beside the holder.
+fn all_permits(leases: &LeaseManager, name: String) -> Acquire {
+    leases.semaphore(name, 2).acquire().permits(2).wait_forever()
+}
+
 #[tokio::test]
 async fn a_damaged_ttl_shortens_no_exclusive_lease() {
-    let database = migrated(Server::shared()).await;
-    for field in ["grant.ttlMs", "grant.maxClockSkewMs", "grant.writes", "grant.sentMicros"] {
-        let acquire = |leases: &LeaseManager, name| leases.acquire(name).wait_forever();
-        nobody_else_believes(managers(&database).await, &database, field, acquire).await;
-    }
+    no_damage_shortens("grant", exclusive).await;
 }
 
 #[tokio::test]
 async fn a_damaged_number_shortens_no_permit() {
-    let database = migrated(Server::shared()).await;
-    for field in
-        ["holders.0.ttlMs", "holders.0.maxClockSkewMs", "holders.0.writes", "holders.0.sentMicros"]
-    {
-        // All permits of the limit: nobody fits beside the holder.
-        let acquire = |leases: &LeaseManager, name| {
-            leases.semaphore(name, 2).acquire().permits(2).wait_forever()
-        };
-        nobody_else_believes(managers(&database).await, &database, field, acquire).await;
-    }
+    no_damage_shortens("holders.0", all_permits).await;
 }
 
 /// A resumed lease is valid for what the resume has written, whatever ttl it finds.
@@ -145,12 +152,15 @@ async fn a_damaged_ttl_prolongs_no_resumed_lease() {
 
 /// Another program damages the numbers of a waiter's queue entry. The waiter believes no longer than the server.
 async fn no_promotion_is_believed_beyond_its_expiry(
-    database: &TestDatabase,
-    field: &str,
     acquire: impl Fn(&LeaseManager, String) -> Acquire,
 ) {
-    for (number, damage) in [0_i64, 1, -1, -30_000, i64::MIN, 700].into_iter().enumerate() {
-        let (leases, others) = managers(database).await;
+    let database = migrated(Server::shared()).await;
+    let damages = [0_i64, 1, -1, -30_000, i64::MIN, 700].into_iter().enumerate();
+    let fields = ["ttlMs", "maxClockSkewMs"].into_iter();
+    for (field, (number, damage)) in
+        fields.flat_map(|field| damages.clone().map(move |it| (field, it)))
+    {
+        let (leases, others) = managers(&database).await;
         let name = format!("{field}:{number}");
         let held = acquire(&leases, name.clone()).await.unwrap();
         let mut events = Listener::of(&others);
@@ -159,7 +169,7 @@ async fn no_promotion_is_believed_beyond_its_expiry(
             events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
             let (of_name, field) = (doc! { "name": &name }, format!("queue.0.{field}"));
             let update = doc! { "$set": { &field: damage } };
-            let changed = locks(database).update_one(of_name, update).await.unwrap();
+            let changed = locks(&database).update_one(of_name, update).await.unwrap();
             assert_eq!(changed.modified_count, 1, "{field}: {damage}");
             held.release().await.unwrap();
         };
@@ -176,20 +186,10 @@ async fn no_promotion_is_believed_beyond_its_expiry(
 
 #[tokio::test]
 async fn a_damaged_entry_prolongs_no_promotion() {
-    let database = migrated(Server::shared()).await;
-    for field in ["ttlMs", "maxClockSkewMs"] {
-        let acquire = |leases: &LeaseManager, name| leases.acquire(name).wait_forever();
-        no_promotion_is_believed_beyond_its_expiry(&database, field, acquire).await;
-    }
+    no_promotion_is_believed_beyond_its_expiry(exclusive).await;
 }
 
 #[tokio::test]
 async fn a_damaged_entry_prolongs_no_admission() {
-    let database = migrated(Server::shared()).await;
-    for field in ["ttlMs", "maxClockSkewMs"] {
-        let acquire = |leases: &LeaseManager, name| {
-            leases.semaphore(name, 2).acquire().permits(2).wait_forever()
-        };
-        no_promotion_is_believed_beyond_its_expiry(&database, field, acquire).await;
-    }
+    no_promotion_is_believed_beyond_its_expiry(all_permits).await;
 }

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{DateTime, Document, doc};
-use mongo_lease::{Event, Lease, LeaseManager, LostReason};
+use mongo_lease::{Event, Lease, LeaseManager, LostReason, Tuning};
 use mongo_lease_testbed::{FailCommand, Server};
 use tokio::task::JoinSet;
 
 use crate::common::{builder, migrated};
+use crate::lent::{lent_database, lent_setup};
 use crate::patience::{Listener, locks, until};
 
 /// Leases of these names, acquired all at once.
@@ -38,9 +39,9 @@ async fn first_end(database: &Database) -> DateTime {
 #[tokio::test]
 async fn two_thousand_leases_are_renewed_by_few_commands() {
     const TTL: Duration = Duration::from_secs(3);
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).max_in_flight(20).build().await.unwrap();
+    let (server, database) = lent_database().await;
+    let leases =
+        builder(&database).tuning(Tuning::default().max_in_flight(20)).build().await.unwrap();
     let names = (0..2_000).map(|number| format!("lease:{number}"));
     let held = acquire_all(&leases, names, TTL).await;
 
@@ -68,8 +69,7 @@ async fn two_thousand_leases_are_renewed_by_few_commands() {
 async fn a_renewal_reads_no_documents_but_its_own() {
     const LEASES: i64 = 200;
     const OTHERS: i64 = 5_000;
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let later = DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000);
     // Some of them stand between the leases in the index on `name`, so that index needs a seek for each lease.
     let other = |number: i64| {
@@ -97,9 +97,7 @@ async fn a_renewal_reads_no_documents_but_its_own() {
 
 #[tokio::test]
 async fn leases_lost_among_many_are_found_and_the_others_stay_held() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (_server, database, leases) = lent_setup().await;
     let names = (0..200).map(|number| format!("lease:{number}"));
     let mut events = Listener::of(&leases);
     let held = acquire_all(&leases, names, Duration::from_secs(3)).await;

@@ -7,6 +7,7 @@ use mongo_lease::{Error, Lease, LostReason, Released};
 
 use super::{is_free, queued};
 use crate::both::check;
+use crate::common::TryOnce;
 use crate::patience::{Listener, bounded, soon};
 
 #[tokio::test]
@@ -159,7 +160,7 @@ async fn a_loss_of_one_ends_the_work_and_is_named() {
         let leases = backend.manager().await;
         let work = async |set: &mongo_lease::LeaseSet| {
             let lease = set.get("b").unwrap();
-            leases.force_release("b", lease.value()).await.unwrap();
+            leases.release("b", lease.value()).await.unwrap();
             lease.renew().await.unwrap_err();
             std::future::pending::<()>().await;
         };
@@ -172,7 +173,7 @@ async fn a_loss_of_one_ends_the_work_and_is_named() {
 
         let set = leases.acquire_all(["a", "b"]).await.unwrap();
         let value = set.get("b").unwrap().value().to_owned();
-        leases.force_release("b", &value).await.unwrap();
+        leases.release("b", &value).await.unwrap();
         assert!(set.get("b").unwrap().renew().await.is_err());
         assert_eq!(bounded(set.lost()).await, ("b", LostReason::Removed));
         assert!(!set.is_valid() && set.remaining().is_zero() && set.check().is_err());

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use mongo_lease_testbed::Server;
-
 use crate::both::check;
-use crate::common::{builder, migrated};
+use crate::lent::lent_setup;
 use crate::patience::bounded;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -77,9 +75,7 @@ async fn overlapping_sets_of_one_manager_exclude_each_other_and_end() {
 
 #[tokio::test]
 async fn a_hundred_free_names_cost_few_commands() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, _database, leases) = lent_setup().await;
     let names: Vec<String> = (0..100).map(|number| format!("name:{number}")).collect();
     let before = server.command_counts().await;
     let set = leases.acquire_all(names).wait(Duration::from_secs(30)).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease::{Error, Event, LeaseManager, MemoryCommand, MemoryFault, MemoryStore};
+use mongo_lease::{CommandKind, Error, Event, LeaseManager, MemoryFault, MemoryStore};
 
 use super::queued;
 use crate::patience::{Listener, soon};
@@ -44,7 +44,7 @@ async fn a_name_that_is_lost_during_the_wait_is_acquired_anew() {
 async fn a_refusal_of_one_name_fails_the_call_and_holds_nothing() {
     let store = MemoryStore::new();
     let leases = manager(&store).await;
-    store.fail_next(MemoryCommand::Acquire, MemoryFault::Refused);
+    store.fail_next(CommandKind::Acquire, MemoryFault::Refused);
     let error = leases.acquire_all(["a", "b", "c"]).await.unwrap_err();
     assert!(matches!(error, Error::MongoDb(_)), "{error}");
     assert_eq!(leases.shutdown().await.tasks_left, 0);
@@ -56,7 +56,7 @@ async fn lost_replies_grant_each_name_once() {
     let store = MemoryStore::new();
     let leases = manager(&store).await;
     for _ in 0..3 {
-        store.lose_reply(MemoryCommand::Acquire);
+        store.fail_next(CommandKind::Acquire, MemoryFault::LostReply);
     }
     let set = leases.acquire_all(["a", "b", "c"]).await.unwrap();
     assert_eq!(store.faults_left(), 0);
@@ -97,7 +97,7 @@ async fn a_short_wait_ends_at_its_deadline_while_the_database_hangs() {
 async fn a_bad_name_is_refused_before_a_good_one_is_sent() {
     let store = MemoryStore::new();
     let leases = manager(&store).await;
-    store.fail_next(MemoryCommand::Acquire, MemoryFault::Refused);
+    store.fail_next(CommandKind::Acquire, MemoryFault::Refused);
     let error = leases.acquire_all(["a", "b\0"]).await.unwrap_err();
     assert!(matches!(error, Error::InvalidName { .. }), "{error}");
     assert_eq!(store.faults_left(), 1, "something was sent");
@@ -108,7 +108,7 @@ async fn a_moment_without_a_primary_is_survived() {
     let store = MemoryStore::new();
     let leases = manager(&store).await;
     for _ in 0..4 {
-        store.fail_next(MemoryCommand::Acquire, MemoryFault::NoPrimary);
+        store.fail_next(CommandKind::Acquire, MemoryFault::NoPrimary);
     }
     let set = leases.acquire_all(["a", "b", "c"]).await.unwrap();
     assert!(set.is_valid());

@@ -1,59 +1,107 @@
-//! The core: it is pure, and its rooms are independent where they check each other.
+//! The core and the store in memory: they are pure, and the rooms of the core are independent where they check each
+//! other.
 
 use std::fmt::Write;
 use std::fs;
 
 use super::{files_below, is_code, root};
 
+/// Words of what is not pure.
+const IMPURE: [&str; 10] = [
+    "async ",
+    ".await",
+    "std::time::Instant",
+    "SystemTime",
+    "Utc::now",
+    "Local::now",
+    "DateTime::now",
+    "ObjectId::new",
+    "std::thread",
+    "std::env",
+];
+
 #[test]
 fn the_core_is_pure() {
-    const IMPURE: [&str; 10] = [
-        "async ",
-        ".await",
-        "std::time::Instant",
-        "SystemTime",
-        "Utc::now",
-        "Local::now",
-        "DateTime::now",
-        "ObjectId::new",
-        "std::thread",
-        "std::env",
-    ];
     // None of these is a driver, a runtime, or a source of times.
     const PURE: [&str; 5] = ["bson2", "bson3", "chrono", "humantime", "serde"];
-    let manifest = fs::read_to_string(root().join("core/Cargo.toml")).unwrap();
+    assert_eq!(dependencies("core"), PURE, "what the core depends on");
+    // The tests of the commands have a server.
+    let (files, found) = impure("core", "commands/tests/", may_import);
+    assert!(files > 30, "{files} files");
+    assert!(found.is_empty(), "what is not pure in the core:\n{found}");
+}
+
+#[test]
+fn the_store_in_memory_is_pure() {
+    assert_eq!(dependencies("memory"), ["chrono", "mongo-lease-core"]);
+    // Its documents know nothing of the commands that are carried out on them.
+    let may_import = |path: &str, target: &str| match path {
+        "journal.rs" | "leases.rs" | "pattern.rs" => {
+            ["bson", "journal", "mistake", "rules", "spec", "texts"]
+                .iter()
+                .any(|module| target.starts_with(&format!("{module}::")))
+        }
+        _ => true,
+    };
+    let (files, found) = impure("memory", "tests.rs", may_import);
+    assert!(files > 5, "{files} files");
+    assert!(found.is_empty(), "what is not pure in the store in memory:\n{found}");
+}
+
+#[test]
+fn the_checker_is_pure() {
+    // A simulation calls it on its one thread, with a clock that stands.
+    let names = dependencies("tests/checker");
+    // The first two are maps.
+    let pure = ["foldhash", "indexmap", "mongo-lease-core", "serde", "serde_json"];
+    assert_eq!(names, pure, "what the checker depends on");
+    let mut found = String::new();
+    for (path, text) in files_below("tests/checker/src") {
+        let words = || IMPURE.into_iter().chain(["std::fs", "std::io", "std::net", "std::process"]);
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| is_code(line)) {
+            for word in words().filter(|word| line.contains(word)) {
+                writeln!(found, "tests/checker/src/{path}:{}: `{word}`", number + 1).unwrap();
+            }
+        }
+    }
+    assert!(found.is_empty(), "what is not pure in the checker:\n{found}");
+}
+
+/// The packages that a package depends on.
+fn dependencies(package: &str) -> Vec<String> {
+    let manifest = fs::read_to_string(root().join(package).join("Cargo.toml")).unwrap();
     let dependencies = manifest.split_once("[dependencies]\n").unwrap().1;
     let dependencies = dependencies.split_once("\n[").unwrap().0.lines();
-    let names: Vec<&str> =
-        dependencies.filter_map(|line| Some(line.split_once(" = ")?.0)).collect();
-    assert_eq!(names, PURE, "what the core depends on");
-    let mut found = String::new();
-    let mut files = 0;
-    for (path, text) in files_below("core/src") {
-        // Those of the commands have a server.
-        if path.starts_with("commands/tests/") {
+    dependencies.filter_map(|line| Some(line.split_once(" = ")?.0.to_owned())).collect()
+}
+
+/// How many files a package has without those of its tests, and which of their lines are impure or import a module of
+/// the core that they may not.
+fn impure(package: &str, tests: &str, may_import: impl Fn(&str, &str) -> bool) -> (usize, String) {
+    let (mut files, mut found) = (0, String::new());
+    for (path, text) in files_below(&format!("{package}/src")) {
+        if path.starts_with(tests) {
             continue;
         }
         files += 1;
         for (number, line) in text.lines().enumerate().filter(|(_, line)| is_code(line)) {
-            let at = format!("core/src/{path}:{}", number + 1);
+            let at = format!("{package}/src/{path}:{}", number + 1);
             for word in IMPURE.iter().filter(|word| line.contains(**word)) {
                 writeln!(found, "{at}: `{word}`").unwrap();
             }
-            for target in line.split("crate::").skip(1).filter(|it| !may_import(&path, it)) {
+            let targets = line.split("crate::").skip(1).chain(line.split("_core::").skip(1));
+            for target in targets.filter(|target| !may_import(&path, target)) {
                 writeln!(found, "{at}: imports `{target}`").unwrap();
             }
         }
     }
-    assert!(files > 30, "{files} files");
-    assert!(found.is_empty(), "what is not pure in the core:\n{found}");
+    (files, found)
 }
 
 /// Whether this file of the core may import from this module of it.
 ///
 /// The effects and the decisions are two things: neither knows the other, but for the type of permits. So are an effect
-/// and the command that has it, which are compared with each other: commands use types of the specification alone. The
-/// store in memory carries out the effects.
+/// and the command that has it, which are compared with each other: commands use types of the specification alone.
 fn may_import(path: &str, target: &str) -> bool {
     let is = |modules: &[&str]| {
         let module = target.split(|it: char| !it.is_ascii_alphanumeric() && it != '_').next();
@@ -61,9 +109,7 @@ fn may_import(path: &str, target: &str) -> bool {
     };
     let room = path.split(['/', '.']).next().unwrap_or_default();
     match room {
-        "commands" if path.starts_with("commands/memory/") => true,
         "commands" => !is(&["spec"]) || is_type(target),
-        "memory" => !is(&["commands"]),
         // The specification's types as both have them.
         "texts" => is(&["bson", "format", "rules", "spec"]),
         "info" | "schema" => is(&["bson", "format", "info", "rules"]),

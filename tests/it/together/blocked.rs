@@ -2,17 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use mongo_lease::LeaseManager;
 use mongo_lease::mongodb::ClientSession;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease::{LeaseManager, Tuning};
+use mongo_lease_testbed::TestDatabase;
 
 use super::{FILLERS, granted, names, start_calls};
-use crate::common::migrated;
+use crate::lent::{LentServer, lent_database};
 use crate::patience::{bounded, locks, until, until_blocked};
 
 struct Setup {
-    server: Server,
+    server: LentServer,
     database: TestDatabase,
     leases: LeaseManager,
     session: ClientSession,
@@ -20,11 +20,10 @@ struct Setup {
 
 /// Leases that are free, and that nobody can acquire before the transaction ends.
 async fn setup(attempt: Duration, blocked: &[String]) -> Setup {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let own = database.through(&server.client().await);
     let leases = LeaseManager::builder(&own).ttl(Duration::from_secs(60));
-    let leases = leases.attempt_deadline(attempt).build().await.unwrap();
+    let leases = leases.tuning(Tuning::default().attempt_timeout(attempt)).build().await.unwrap();
     let free = |name: &String| doc! { "name": name, "value": "gone", "expiresAt": Bson::Null };
     let free: Vec<Document> = blocked.iter().map(free).collect();
     locks(&database).insert_many(free).await.unwrap();

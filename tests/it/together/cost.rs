@@ -4,18 +4,16 @@ use std::collections::{HashMap, HashSet};
 
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Attempt, Event, Lease, LeaseManager, Released};
-use mongo_lease_testbed::Server;
 
 use super::{GrantRecord, answer, assert_in_order, granted, names, start_calls};
-use crate::common::{assert_done, builder, migrated};
+use crate::common::{assert_done, builder};
+use crate::lent::{lent_database, lent_setup};
 use crate::patience::{Listener, bounded, locks};
 use crate::spy::Spy;
 
 #[tokio::test]
 async fn two_hundred_leases_are_acquired_and_released_in_few_commands() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, database, leases) = lent_setup().await;
     leases.acquire("before").await.unwrap().release().await.unwrap();
     let before = server.command_counts().await;
     let held = granted(start_calls(&leases, names("lease", 200))).await;
@@ -46,8 +44,7 @@ async fn two_hundred_leases_are_acquired_and_released_in_few_commands() {
 
 #[tokio::test]
 async fn a_lone_call_is_one_command_whatever_it_finds() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let (client, spy) = Spy::client(&server).await;
     let leases = builder(&database).build().await.unwrap();
     let others = LeaseManager::builder(&database.through(&client));
@@ -75,8 +72,7 @@ async fn a_lone_call_is_one_command_whatever_it_finds() {
 async fn one_of_many_calls_for_a_lease_is_granted_and_others_see_it() {
     const NAMES: usize = 8;
     const CALLS: usize = 25;
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let one = builder(&database).build().await.unwrap();
     let other = LeaseManager::builder(&database.through(&server.client().await));
     let other = other.build().await.unwrap();
@@ -110,8 +106,7 @@ async fn one_of_many_calls_for_a_lease_is_granted_and_others_see_it() {
 /// A call that waits needs a slow acquire. Where the lease was held the last time, it sends that at once.
 #[tokio::test]
 async fn who_waits_for_a_lease_that_was_held_before_asks_once() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let (client, spy) = Spy::client(&server).await;
     let leases = builder(&database).build().await.unwrap();
     let waiting = LeaseManager::builder(&database.through(&client));

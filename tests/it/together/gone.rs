@@ -4,20 +4,18 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Error, LeaseManager};
-use mongo_lease_testbed::{FailCommand, HoldGuard, Proxy, Server};
+use mongo_lease_testbed::{FailCommand, HoldGuard, Proxy};
 
 use super::{FILLERS, grants_in_oplog, names, start_calls};
-use crate::common::{builder, migrated};
+use crate::lent::{behind_a_proxy, lent_database, lent_setup};
 use crate::patience::{bounded, locks, until, until_nothing_is_left};
 
 const CALLS: usize = 60;
 
 /// All callers go while a message is held back.
 async fn gone_while(hold: impl FnOnce(&Proxy) -> HoldGuard, are_sent: bool) {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let hold = hold(&proxy);
     let calls = start_calls(&leases, names("lease", CALLS));
@@ -65,10 +63,8 @@ async fn calls_dropped_before_their_grants_are_found_leave_nothing() {
 
 #[tokio::test]
 async fn callers_that_go_behind_a_lost_reply_leave_nothing_behind() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let replies = proxy.hold_replies_to("update");
     let calls = start_calls(&leases, names("lease", CALLS));
@@ -91,8 +87,7 @@ async fn callers_that_go_behind_a_lost_reply_leave_nothing_behind() {
 #[tokio::test]
 async fn callers_that_go_before_the_look_fails_leave_nothing_behind() {
     const TEMPORARILY_UNAVAILABLE: i32 = 365;
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let failing = FailCommand::on(&["find"]).error_code(TEMPORARILY_UNAVAILABLE);
     let failing = failing.block_for(Duration::from_millis(100)).app_name("asking");
     let client = server.client_with(|options| options.app_name = Some("asking".to_owned())).await;
@@ -116,9 +111,7 @@ async fn callers_that_go_before_the_look_fails_leave_nothing_behind() {
 /// Some are under way, others are not sent yet.
 #[tokio::test]
 async fn a_shutdown_during_a_batch_leaves_no_task_and_nothing_held() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (server, database, leases) = lent_setup().await;
     let slow = FailCommand::on(&["update"]).block_for(Duration::from_secs(1));
     let slow = slow.enable(server.uri()).await;
     let mut calls = start_calls(&leases, names("lease", CALLS));

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::Document;
-use mongo_lease::{LeaseManager, Token};
-use mongo_lease_testbed::{Proxy, Server};
+use mongo_lease::{LeaseManager, Token, Tuning};
+use mongo_lease_testbed::Proxy;
 
 use super::{FILLERS, granted, names, start_calls};
-use crate::common::migrated;
+use crate::lent::lent_database;
 use crate::patience::bounded;
 use crate::spy::Spy;
 
@@ -22,14 +22,17 @@ fn names_of_find(find: &Document) -> Vec<String> {
 /// The first calls hang, so those behind them travel in a batch: in each run, and not by chance.
 #[tokio::test]
 async fn each_look_behind_a_batch_asks_for_the_time_of_the_batch() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let proxy = Proxy::start(server.mongod().address());
     let spy = Spy::default();
     let client = proxy.client_with(|options| spy.listen(options)).await;
     // Long enough for one batch on any machine: a second attempt would be blocked with the first calls.
     let leases = LeaseManager::builder(&database.through(&client)).ttl(Duration::from_secs(60));
-    let leases = leases.attempt_deadline(Duration::from_secs(15)).build().await.unwrap();
+    let leases = leases
+        .tuning(Tuning::default().attempt_timeout(Duration::from_secs(15)))
+        .build()
+        .await
+        .unwrap();
     let alone = proxy.hold_requests_to("findAndModify");
     let first = start_calls(&leases, names("first", FILLERS));
     bounded(alone.held(1)).await;

@@ -4,20 +4,19 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::{Lease, LeaseManager, Released};
-use mongo_lease_testbed::{FailCommand, Loss, Proxy, ReplicaSet, Server, TestDatabase};
+use mongo_lease_testbed::{FailCommand, Loss, Proxy, ReplicaSet, TestDatabase};
 
 use super::{GrantRecord, assert_in_order, granted, grants_in_oplog, names, start_calls};
-use crate::common::{assert_done, builder, document, migrated};
+use crate::common::{assert_done, builder, document};
+use crate::lent::{behind_a_proxy, lent_database};
 use crate::patience::{bounded, until_nothing_is_left};
 
 const CALLS: usize = 60;
 
 /// Sixty calls at once; one of their batches is lost: all are granted, each once, and all can be released.
 async fn with_a_loss(lose: impl FnOnce(&Proxy) -> Loss) {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let loss = lose(&proxy);
     let held = granted(start_calls(&leases, names("lease", CALLS))).await;
@@ -59,10 +58,8 @@ async fn a_lost_lookup_reply_keeps_what_was_granted() {
 /// The reply to a batch of releases is lost: nobody knows which have ended, and all have.
 #[tokio::test]
 async fn releases_whose_common_reply_is_lost_are_done() {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let proxy = Proxy::start(server.mongod().address());
-    let through = database.through(&proxy.client().await);
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let held = granted(start_calls(&leases, names("lease", CALLS))).await;
     let replies = proxy.hold_replies_to("delete");
@@ -86,7 +83,7 @@ fn attentive(options: &mut ClientOptions) {
 async fn a_batch_during_a_step_down_is_granted_by_the_next_primary() {
     let set = ReplicaSet::start();
     let database = TestDatabase::of(&set.client_with(attentive).await);
-    let leases = builder(&database).ensure_indexes().await.unwrap().build().await.unwrap();
+    let leases = builder(&database).ensure_indexes(true).build().await.unwrap();
     let primary = set.primary().await;
     // In the midst of it: the command has arrived, and waits.
     let slow = FailCommand::on(&["update"]).block_for(Duration::from_millis(700));

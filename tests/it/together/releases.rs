@@ -2,17 +2,18 @@
 
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Event, Lease, LeaseManager, Released};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_testbed::TestDatabase;
 use tokio::task::JoinHandle;
 
 use super::{FILLERS, granted, names, start_calls};
-use crate::common::{builder, migrated};
+use crate::common::builder;
+use crate::lent::{LentServer, lent_database};
 use crate::patience::{Listener, bounded, locks, until_nothing_is_left};
 
 const LEASES: usize = 10;
 
 struct Setup {
-    server: Server,
+    server: LentServer,
     database: TestDatabase,
     leases: LeaseManager,
     /// Released first, so that the others travel in a batch.
@@ -20,8 +21,7 @@ struct Setup {
 }
 
 async fn setup() -> Setup {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let own = database.through(&server.client().await);
     let leases = LeaseManager::builder(&own).build().await.unwrap();
     let fillers = granted(start_calls(&leases, names("filler", FILLERS))).await;
@@ -66,7 +66,7 @@ impl Setup {
     async fn free(&self, held: &[Lease]) {
         let operator = builder(&self.database).build().await.unwrap();
         for lease in held {
-            let released = operator.force_release(lease.name(), lease.value()).await.unwrap();
+            let released = operator.release(lease.name(), lease.value()).await.unwrap();
             assert_eq!(released, Released::Released);
         }
     }

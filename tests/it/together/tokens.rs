@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use mongo_lease::mongodb::ClientSession;
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
-use mongo_lease::{Attempt, LeaseManager, Released, Token};
+use mongo_lease::{Attempt, LeaseManager, Released, Token, Tuning};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 use tokio::task::JoinSet;
 
 use super::{FILLERS, GrantRecord, answer, assert_in_order, granted, names, start_calls};
 use crate::common::{builder, document, migrated};
+use crate::lent::{lent_database, lent_server};
 use crate::patience::{bounded, locks, until, until_blocked};
 use crate::spy::Spy;
 
@@ -64,7 +65,7 @@ impl Crowd {
             }
             let held = leases.get(name).await.unwrap();
             if let Some(value) = held.and_then(|held| held.value) {
-                let released = leases.force_release(name, &value).await.unwrap();
+                let released = leases.release(name, &value).await.unwrap();
                 freed += usize::from(released == Released::Released);
             }
         }
@@ -104,13 +105,13 @@ impl Crowd {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_rise_with_two_managers_and_64_tasks_on_shared_leases() {
-    let server = Server::start();
+    let server = lent_server().await;
     Crowd::new().go(&server, 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tokens_rise_where_operators_free_leases_while_they_are_taken() {
-    let server = Server::start();
+    let server = lent_server().await;
     let freed = Crowd::new().go(&server, 4).await;
     assert!(freed > 10, "{freed}");
 }
@@ -132,7 +133,7 @@ async fn in_a_transaction(database: &TestDatabase, name: &str) -> ClientSession 
 async fn change_hands(database: &TestDatabase, others: &LeaseManager) -> (Token, String) {
     let granted = async || document(database, "a").await;
     let value = until("it is granted", granted).await.get_str("value").unwrap().to_owned();
-    assert_eq!(others.force_release("a", &value).await.unwrap(), Released::Released);
+    assert_eq!(others.release("a", &value).await.unwrap(), Released::Released);
     let lease = others.try_acquire("a").await.unwrap().granted().expect("it is free");
     let told = GrantRecord::of(&lease);
     drop(lease.detach().await.unwrap());
@@ -155,12 +156,15 @@ async fn slow_down(database: &TestDatabase, leases: &LeaseManager, proxy: &Proxy
 /// time that is later than that.
 #[tokio::test]
 async fn a_lease_that_changed_hands_in_the_batch_is_not_granted() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let proxy = Proxy::start(server.mongod().address());
     let own = database.through(&proxy.client().await);
     let leases = LeaseManager::builder(&own).ttl(Duration::from_secs(60));
-    let leases = leases.attempt_deadline(Duration::from_secs(30)).build().await.unwrap();
+    let leases = leases
+        .tuning(Tuning::default().attempt_timeout(Duration::from_secs(30)))
+        .build()
+        .await
+        .unwrap();
     let others = builder(&database).build().await.unwrap();
     let mut session = in_a_transaction(&database, "b").await;
     slow_down(&database, &leases, &proxy).await;
@@ -192,8 +196,7 @@ async fn a_lease_that_changed_hands_in_the_batch_is_not_granted() {
 /// The query behind a batch sees all that it wrote: it reads at the command's time, which is the token.
 #[tokio::test]
 async fn the_lookup_after_a_batch_reads_after_the_token_time() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let (client, spy) = Spy::client(&server).await;
     let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
     spy.commands();
@@ -219,8 +222,7 @@ async fn the_lookup_after_a_batch_reads_after_the_token_time() {
 /// The control: a caller that believes in the time of such a command alone has a token that outranks a later holder's.
 #[tokio::test]
 async fn trusting_the_batch_time_alone_outranks_a_later_holder() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let others = builder(&database).build().await.unwrap();
     let mut session = in_a_transaction(&database, "b").await;
     let statement = |name: &str| {

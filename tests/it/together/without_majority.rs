@@ -2,10 +2,10 @@
 //! (`ReadConcernMajorityNotEnabled`); here a fail point does.
 
 use mongo_lease::{Lease, LeaseManager, Released, Token};
-use mongo_lease_testbed::{FailCommand, Server};
+use mongo_lease_testbed::FailCommand;
 
 use super::{granted, names, start_calls};
-use crate::common::migrated;
+use crate::lent::lent_database;
 use crate::patience::until_nothing_is_left;
 use crate::spy::Spy;
 
@@ -14,8 +14,7 @@ const CALLS: usize = 60;
 
 #[tokio::test]
 async fn batched_calls_are_granted_without_majority_reads() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let (client, spy) = Spy::client(&server).await;
     let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
     let refused = FailCommand::on(&["find"]).error_code(MAJORITY_NOT_ENABLED);
@@ -39,8 +38,7 @@ async fn batched_calls_are_granted_without_majority_reads() {
 /// The fail point refuses one read alone, so that the same read with another level is answered.
 #[tokio::test]
 async fn a_lookup_without_majority_reads_reads_locally() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let (client, spy) = Spy::client(&server).await;
     let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
     let lease = leases.acquire("nightly").await.unwrap();

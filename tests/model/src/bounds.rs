@@ -56,7 +56,7 @@ pub struct Bounds {
     /// The most entries of the queue.
     pub max_waiting: u32,
     /// How long a waiter waits at most before it sends another attempt, in ticks.
-    pub poll_floor: i64,
+    pub recheck_every: i64,
     /// Which command a call's first attempt is.
     pub first: First,
     /// Whether a release makes a tombstone. Otherwise it deletes.

@@ -10,7 +10,7 @@ use crate::primary::Primary;
 use crate::properties::believes;
 use crate::releases::Ending;
 use crate::server::{
-    AcquireRequest, Document, Entry, GrantId, GrantMatch, Promoted, Queue, Value, holders_grant,
+    AcquireAttempt, Document, Entry, GrantId, GrantMatch, Promoted, Queue, Value, holders_grant,
 };
 use crate::state::{Command, Does, Says, Stage, StreamEvent, World};
 
@@ -152,7 +152,7 @@ impl Primary<'_> {
     }
 
     /// Checks a grant to a caller: no other live waiter may stand before it.
-    pub(crate) fn see_turn(&mut self, before: Option<&Document>, ask: &AcquireRequest) {
+    pub(crate) fn see_turn(&mut self, before: Option<&Document>, ask: &AcquireAttempt) {
         let Some(before) = before else {
             return;
         };

@@ -1,12 +1,12 @@
 //! The primary's steps with the commands that have arrived, and its failures.
 
 use mongo_lease_core::rules::permits::Permits;
-use mongo_lease_core::spec::{self, AcquireReply, Element, Expiry, QueueOptions};
+use mongo_lease_core::spec::{self, AcquireAnswer, Element, Expiry, QueueOptions};
 
 use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
 use crate::explore::remove;
-use crate::server::{AcquireRequest, Document, GrantId, Key, Queue, Value, holders_grant};
+use crate::server::{AcquireAttempt, Document, GrantId, Key, Queue, Value, holders_grant};
 use crate::state::{Command, Does, LastGrant, Reply, Says, Transaction, World};
 
 /// The value of the foreign program, with the usual hand-written lock.
@@ -86,14 +86,14 @@ impl Primary<'_> {
         // Only a waiting call distinguishes the answers to its attempts.
         let attempt = if waits.is_some() { attempt } else { 0 };
         Some(Some(match answer {
-            AcquireReply::Refused { ahead, remaining } => {
+            AcquireAnswer::Refused { ahead, remaining } => {
                 self.tell_promotion(before.as_ref(), after.as_ref(), None);
                 let ahead = ahead.map(|ahead| u8::try_from(ahead).unwrap_or(u8::MAX));
                 let remaining = remaining.filter(|_| waits.is_some());
                 let now = if waits.is_some() { now } else { 0 };
                 Says::Refused { attempt, ahead, remaining, now }
             }
-            AcquireReply::Granted(id) => {
+            AcquireAnswer::Granted(id) => {
                 if before.as_ref().and_then(holders_grant) != Some(id) {
                     self.see_turn(before.as_ref(), &ask);
                     self.granted(Some(client), false);
@@ -104,7 +104,7 @@ impl Primary<'_> {
                 let granted_at = self.world.server.last_grant.map_or(0, |grant| grant.position);
                 Says::Granted { attempt, id, token, granted_at, is_overtaken: false }
             }
-            AcquireReply::UseSlowForm => unreachable!("it is the slow form"),
+            AcquireAnswer::UseSlowForm => unreachable!("it is the slow form"),
         }))
     }
 
@@ -114,10 +114,10 @@ impl Primary<'_> {
         command: Command,
         attempt: u8,
         predecessor: Option<usize>,
-    ) -> AcquireRequest {
+    ) -> AcquireAttempt {
         let client = command.client;
         let waits = self.bounds.clients[client].waits;
-        AcquireRequest {
+        AcquireAttempt {
             value: value_of(self.bounds, client),
             id: GrantId { call: call_of(client), attempt },
             permits: Permits::EXCLUSIVE,

@@ -33,7 +33,7 @@ pub enum Claim {
     LoserIsNotRenewed,
     /// No caller is granted a lease for which an earlier waiter waits.
     NobodyBarges,
-    /// A release, or another's attempt, promotes the first live waiter.
+    /// A release promotes the first live waiter.
     FirstIsPromoted,
     /// A waiter keeps its position as long as the queue is there.
     OrderIsKept,
@@ -180,7 +180,7 @@ fn longest_wait(bounds: &Bounds, world: &World) -> i64 {
     let term = if untaken { LIFE } else { TTL };
     let somebody_died = (0..world.clients.len()).any(died_in_line);
     let behind_it = if somebody_died { LIFE + 1 } else { 0 };
-    (term + MAX_CLOCK_SKEW).max(bounds.poll_floor) + 1 + behind_it
+    (term + MAX_CLOCK_SKEW).max(bounds.recheck_every) + 1 + behind_it
 }
 
 /// Whether each waiter has a command under way, or has none left in this world, or has a next attempt that is no later
@@ -217,7 +217,7 @@ fn nobody_sleeps(bounds: &Bounds, world: &World) -> bool {
         let others = i64::try_from(bounds.clients.len()).unwrap_or(i64::MAX);
         let longest = match line.has_no_stream {
             true => POLL.saturating_mul(others),
-            false => bounds.poll_floor,
+            false => bounds.recheck_every,
         };
         match line.waiter.clone().on(&bounds.timing(), now, WaitEvent::Timer) {
             WaitAction::WakeAt(at) => at <= now.after(Bounds::ticks(longest)),

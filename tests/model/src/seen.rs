@@ -140,12 +140,12 @@ fn of_lines(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
         return seen;
     }
     if has_rivals(bounds) && grants_run_out(bounds) && !bounds.is_prompt {
-        seen.push(("another's attempt promotes a waiter", |_, world| {
-            let has_left = |client: &Client| {
-                matches!(client.stage, Stage::Releasing(_) | Stage::Ended | Stage::Crashed)
+        // It calls the first of those before it.
+        seen.push(("another's attempt finds the lease free", |_, world| {
+            let is_free = |says| {
+                matches!(says, Says::Refused { ahead: Some(1..), remaining: Some(..=0), .. })
             };
-            let is_promotion = world.server.last_grant.is_some_and(|grant| grant.is_promotion);
-            is_promotion && !world.clients.iter().any(has_left)
+            world.replies.iter().any(|reply| is_free(reply.says))
         }));
     }
     seen.push(("who waits asks, and is granted", |model, world| {

@@ -39,11 +39,11 @@ impl Types for Small {
 pub(crate) type Document = spec::Document<Small>;
 pub(crate) type Entry = spec::Entry<Small>;
 pub(crate) type GrantMatch = spec::GrantMatch<Small>;
-pub(crate) type Key = spec::GrantKey<Small>;
+pub(crate) type Key = spec::OwnGrant<Small>;
 pub(crate) type Promoted = spec::Promoted<Small>;
 pub(crate) type Queue = spec::Queue<Small>;
-pub(crate) type AcquireReply = spec::AcquireReply<Small>;
-pub(crate) type AcquireRequest = spec::AcquireRequest<Small>;
+pub(crate) type AcquireAnswer = spec::AcquireAnswer<Small>;
+pub(crate) type AcquireAttempt = spec::AcquireAttempt<Small>;
 
 /// The id of the grant, where the grant belongs to the holder.
 pub(crate) fn holders_grant(document: &Document) -> Option<GrantId> {

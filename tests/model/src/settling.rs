@@ -32,10 +32,14 @@ impl World {
     /// Only the order of positions counts, so they are numbered from 0 without gaps.
     fn rank_positions(&mut self) {
         let mut used = [false; Position::MAX as usize + 1];
-        self.each_position(|position| used[usize::from(*position)] = true);
+        let mut last: Position = 0;
+        self.each_position(|position| {
+            used[usize::from(*position)] = true;
+            last = last.max(*position);
+        });
         let mut ranks = [0; Position::MAX as usize + 1];
         let mut next: Position = 0;
-        for (position, is_used) in used.into_iter().enumerate() {
+        for (position, is_used) in used.into_iter().enumerate().take(usize::from(last) + 1) {
             ranks[position] = next;
             next = next.saturating_add(Position::from(is_used));
         }

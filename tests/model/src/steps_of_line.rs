@@ -170,7 +170,7 @@ impl Explored {
         });
         let sent = asks.map(|command| command.sent).chain(answers.map(|reply| reply.sent));
         let clock = |tick| self.bounds.clock(number, tick);
-        let deadline = self.bounds.timing().attempt_deadline;
+        let deadline = self.bounds.timing().attempt_timeout;
         sent.max().is_some_and(|sent| clock(sent).after(deadline) <= clock(world.tick))
     }
 }

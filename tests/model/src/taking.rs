@@ -7,7 +7,7 @@ use crate::bounds::{First, Variant};
 use crate::client::Acting;
 use crate::cutting::attempt_of;
 use crate::primary::Primary;
-use crate::server::{AcquireReply, AcquireRequest, GrantId, holders_grant};
+use crate::server::{AcquireAnswer, AcquireAttempt, GrantId, holders_grant};
 use crate::state::{Command, Does, Position, Says, Stage};
 
 impl Primary<'_> {
@@ -18,7 +18,7 @@ impl Primary<'_> {
         let (after, taken) =
             spec::fast_acquire(before.clone(), &ask, now, &self.bounds.protections());
         self.write(after)?;
-        let is_granted = taken == AcquireReply::Granted(ask.id);
+        let is_granted = taken == AcquireAnswer::Granted(ask.id);
         if is_granted {
             self.see_turn(before.as_ref(), &ask);
             self.granted(Some(command.client), false);
@@ -45,8 +45,8 @@ impl Primary<'_> {
         if self.bounds.variant == Variant::TakenWithoutLook {
             let id = self.ask_of(command, attempt, None).id;
             let taken = match granted_at {
-                Some(_) => AcquireReply::Granted(id),
-                None => AcquireReply::UseSlowForm,
+                Some(_) => AcquireAnswer::Granted(id),
+                None => AcquireAnswer::UseSlowForm,
             };
             return Some(Some(self.says(command, id, taken, token, granted_at)));
         }
@@ -76,7 +76,7 @@ impl Primary<'_> {
             let is_same = attempt_of(id.attempt) == attempt_of(attempt);
             id.call == ask.id.call && (is_same || takes_any)
         };
-        let ask = AcquireRequest { id: found_id.filter(is_its).unwrap_or(ask.id), ..ask };
+        let ask = AcquireAttempt { id: found_id.filter(is_its).unwrap_or(ask.id), ..ask };
         let says = match found {
             Some(found) => {
                 let taken = spec::fast_reply(&found, &ask, now);
@@ -91,7 +91,7 @@ impl Primary<'_> {
         &self,
         command: Command,
         id: GrantId,
-        taken: AcquireReply,
+        taken: AcquireAnswer,
         token: Position,
         granted_at: Option<Position>,
     ) -> Says {
@@ -99,15 +99,15 @@ impl Primary<'_> {
         // Only a waiting call distinguishes the answers to its attempts.
         let number = if waits { attempt_of(id.attempt) } else { 0 };
         match (taken, granted_at) {
-            (AcquireReply::Granted(_), Some(granted_at)) => {
+            (AcquireAnswer::Granted(_), Some(granted_at)) => {
                 let last = self.world.server.last_grant;
                 let is_overtaken = last.is_some_and(|last| last.client != Some(command.client));
                 Says::Granted { attempt: number, id, token, granted_at, is_overtaken }
             }
-            (AcquireReply::Refused { .. }, _) => {
+            (AcquireAnswer::Refused { .. }, _) => {
                 Says::Refused { attempt: number, ahead: None, remaining: None, now: 0 }
             }
-            (AcquireReply::Granted(_) | AcquireReply::UseSlowForm, _) => {
+            (AcquireAnswer::Granted(_) | AcquireAnswer::UseSlowForm, _) => {
                 Says::AskAgain { attempt: number, maybe_granted: false }
             }
         }

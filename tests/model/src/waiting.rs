@@ -131,7 +131,7 @@ impl Acting<'_> {
         };
         let echo = self.clock(sent);
         let is_lazy = self.bounds.variant == Variant::WaitsToBeTold;
-        let poll_floor = if is_lazy { 1_000 } else { self.bounds.poll_floor };
+        let recheck_every = if is_lazy { 1_000 } else { self.bounds.recheck_every };
         let Some(line) = self.line() else {
             return;
         };
@@ -147,7 +147,7 @@ impl Acting<'_> {
             remaining: remaining.filter(|_| !is_lazy).map(Bounds::ticks),
             is_notified: !line.has_no_stream,
             poll: Bounds::ticks(POLL),
-            poll_floor: Bounds::ticks(poll_floor),
+            recheck_every: Bounds::ticks(recheck_every),
         };
         self.goes_on(WaitEvent::Refused(refusal), None);
     }

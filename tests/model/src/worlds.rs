@@ -38,7 +38,7 @@ pub(crate) fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
         is_prompt: false,
         losses: None,
         max_waiting: 3,
-        poll_floor: 4,
+        recheck_every: 4,
         first: First::Whole,
         tombstones: false,
         cuts: 0,
@@ -275,7 +275,25 @@ fn large_without_lines() -> Vec<Named> {
     ]
 }
 
-/// The worlds that every run of the tests searches to the end.
+/// The worlds of [`every_run`] with more than a million states.
+pub const BIG: [&str; 14] = [
+    "attempts",
+    "renewals",
+    "broken connections",
+    "foreigner",
+    "three clients",
+    "first attempts together",
+    "together, unbounded clocks",
+    "cut off",
+    "cut off, unbounded clocks",
+    "cut off, rollback",
+    "tombstones, attempts",
+    "tombstones, renewals",
+    "tombstones, foreigner",
+    "two wait",
+];
+
+/// The worlds that every run of `.ci/run` searches to the end. A plain `cargo test` leaves out those of [`BIG`].
 #[must_use]
 pub fn every_run() -> Vec<Named> {
     let mut all = vec![

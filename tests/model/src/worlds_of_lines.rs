@@ -154,7 +154,7 @@ pub(crate) fn taken_over() -> Bounds {
 fn prompt_with(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
     let world = within(ticks, 0, Begins::InLine, clients);
     let world = Bounds { is_prompt: true, crashes: true, leaves_nothing: false, ..world };
-    Bounds { poll_floor: LIFE + MAX_CLOCK_SKEW, ..world }
+    Bounds { recheck_every: LIFE + MAX_CLOCK_SKEW, ..world }
 }
 
 /// The worlds that take minutes.

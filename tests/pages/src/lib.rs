@@ -1,10 +1,12 @@
-//! The pictures of the pages in `docs/`, as SVG.
+//! The pictures of the pages in `docs/`, as SVG, and the library's front page in a registry.
 //!
-//! `cargo run -p mongo-lease-pages` writes them. Their background is opaque, so a page may be light or dark.
+//! `cargo run -p mongo-lease-pages` writes both. The pictures' background is opaque, so a page may be light or dark.
 
 mod hand_off;
 mod life;
+pub mod packages;
 mod picture;
+pub mod registry;
 
 pub use picture::Picture;
 

@@ -1,8 +1,8 @@
 //! tonic: a server behind the layer, and a client that understands its refusals.
 
 use mongo_lease::LeaseManager;
-use mongo_lease::tower::http::header::HeaderName;
-use mongo_lease::tower::{KeyRules, LeaseLayer, key};
+use mongo_lease_tower::http::header::HeaderName;
+use mongo_lease_tower::{KeyRules, LeaseLayer, key};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::{Channel, Server};

@@ -10,7 +10,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use mongo_lease::LeaseManager;
-use mongo_lease::tower::{HeldLease, LeaseLayer, key};
+use mongo_lease_tower::{HeldLease, LeaseLayer, key};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tower::{Layer, service_fn};

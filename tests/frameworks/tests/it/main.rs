@@ -27,7 +27,7 @@ async fn setup() -> (TestDatabase, LeaseManager) {
 
 /// A second manager stands for another process.
 async fn another(database: &TestDatabase) -> LeaseManager {
-    let builder = LeaseManager::builder(database).ensure_indexes().await.expect("the indexes");
+    let builder = LeaseManager::builder(database).ensure_indexes(true);
     builder.build().await.expect("a manager")
 }
 

@@ -2,7 +2,7 @@
 
 use mongo_lease_core::rules::attempts::Effect;
 use mongo_lease_core::spec::{
-    self, AcquireReply, Element, Expiry, HolderElement, Holders, QueueOptions,
+    self, AcquireAnswer, Element, Expiry, HolderElement, Holders, QueueOptions,
 };
 
 use crate::client::call_of;
@@ -11,7 +11,7 @@ use crate::permits::bounds::{PermitBounds, PermitVariant, TTL};
 use crate::permits::client::Calling;
 use crate::permits::state::{Answer, Does, Order, Permitting, Says, Stage};
 use crate::primary::FOREIGNER;
-use crate::server::{AcquireRequest, Document, GrantId, Key, Promoted, Queue, Value};
+use crate::server::{AcquireAttempt, Document, GrantId, Key, Promoted, Queue, Value};
 
 /// The primary's steps in the world.
 pub(crate) struct Carrying<'a> {
@@ -58,8 +58,8 @@ impl Carrying<'_> {
         }
     }
 
-    fn request(&self, order: Order, attempt: u8) -> AcquireRequest {
-        AcquireRequest {
+    fn request(&self, order: Order, attempt: u8) -> AcquireAttempt {
+        AcquireAttempt {
             value: value_of(order.client),
             id: GrantId { call: call_of(order.client), attempt },
             permits: self.bounds.clients[order.client].permits(),
@@ -86,9 +86,11 @@ impl Carrying<'_> {
         };
         let token = self.written(after, None);
         match reply {
-            AcquireReply::Granted(_) => self.answer(order, Says::Granted { id: request.id, token }),
+            AcquireAnswer::Granted(_) => {
+                self.answer(order, Says::Granted { id: request.id, token })
+            }
             // Only the count of answers changes with it, so it is heard at once.
-            AcquireReply::Refused { .. } | AcquireReply::UseSlowForm => {
+            AcquireAnswer::Refused { .. } | AcquireAnswer::UseSlowForm => {
                 if self.world.clients[order.client].stage != Stage::Crashed {
                     self.calling(order.client).answered(Effect::Nothing);
                 }
@@ -105,9 +107,9 @@ impl Carrying<'_> {
         self.answer(
             order,
             match reply {
-                AcquireReply::Granted(id) => Says::Granted { id, token },
-                AcquireReply::Refused { .. } => Says::Refused { now },
-                AcquireReply::UseSlowForm => unreachable!("it is the slow form"),
+                AcquireAnswer::Granted(id) => Says::Granted { id, token },
+                AcquireAnswer::Refused { .. } => Says::Refused { now },
+                AcquireAnswer::UseSlowForm => unreachable!("it is the slow form"),
             },
         );
     }

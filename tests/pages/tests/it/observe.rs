@@ -9,8 +9,8 @@ use mongo_lease_testbed::command;
 use serde_json::Value;
 use yaml_rust2::{Yaml, YamlLoader};
 
-use super::built::root;
 use super::promtool;
+use mongo_lease_pages::packages::root;
 
 const RULES: &str = "docs/observe/alerts.yml";
 const TESTS: &str = "tests/pages/alerts/tests.yml";

@@ -4,7 +4,7 @@ use std::fs;
 
 use mongo_lease_pages::pictures;
 
-use super::built::root;
+use mongo_lease_pages::packages::root;
 
 #[test]
 fn each_picture_is_as_the_program_draws_it() {

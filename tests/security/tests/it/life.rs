@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt};
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{Attempt, Error, Event, LeaseManager, LostReason, Released};
+use mongo_lease::{Attempt, Error, Event, LeaseManager, LostReason, Released, Tuning};
 
 use super::{log_in, set_up, soon};
 
@@ -17,8 +17,9 @@ async fn a_lease_is_handed_on_to_who_waits_and_the_stream_wakes_it() {
     let database = set_up().await;
     let manager = async || {
         let ours = log_in(&database).await;
-        let patient = LeaseManager::builder(&ours).ttl(FOR_LONG).poll_floor(FOR_LONG);
-        patient.waiter_ttl(FOR_LONG).build().await.unwrap()
+        let patient = LeaseManager::builder(&ours).ttl(FOR_LONG);
+        let tuning = Tuning::default().recheck_every(FOR_LONG).waiter_ttl(FOR_LONG);
+        patient.tuning(tuning).build().await.unwrap()
     };
     let (first, second) = (manager().await, manager().await);
     let lease = first.acquire("a").await.unwrap();
@@ -46,7 +47,7 @@ async fn a_lease_is_handed_on_to_who_waits_and_the_stream_wakes_it() {
 }
 
 #[tokio::test]
-async fn a_user_can_renew_list_guard_and_force_release_a_lease() {
+async fn a_user_can_renew_list_guard_and_release_a_lease() {
     let database = set_up().await;
     let ours = log_in(&database).await;
     let leases = LeaseManager::builder(&ours).build().await.unwrap();
@@ -65,7 +66,7 @@ async fn a_user_can_renew_list_guard_and_force_release_a_lease() {
     lease.guard(&mut session).await.unwrap();
     session.commit_transaction().await.unwrap();
 
-    let released = leases.force_release("a", lease.value()).await.unwrap();
+    let released = leases.release("a", lease.value()).await.unwrap();
     assert_eq!(released, Released::Released);
     let lost = lease.renew().await.unwrap_err();
     assert!(matches!(&lost, Error::Lost { reason: LostReason::Removed, .. }), "{lost:?}");

@@ -39,7 +39,8 @@ fn server() -> &'static Server {
 async fn set_up() -> TestDatabase {
     let root = connect(&server().uri_as("root", ROOT_PASSWORD)).await;
     let database = TestDatabase::of(&root);
-    let _made = LeaseManager::builder(&database).ensure_indexes().await.expect("the indexes");
+    let _made =
+        LeaseManager::builder(&database).ensure_indexes(true).build().await.expect("the indexes");
     let resource = doc! { "db": database.name(), "collection": "locks" };
     let actions = ["find", "insert", "update", "remove", "listIndexes", "changeStream"];
     let privilege = doc! { "resource": resource, "actions": actions.to_vec() };

@@ -6,7 +6,7 @@ use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::error::ErrorKind;
 use mongo_lease::mongodb::options::{ClientOptions, Tls, TlsOptions};
 use mongo_lease::mongodb::{Client, Database};
-use mongo_lease::{Error, LeaseManager};
+use mongo_lease::{Error, LeaseManager, Tuning};
 use mongo_lease_security::Authority;
 use mongo_lease_testbed::TestDatabase;
 
@@ -31,7 +31,10 @@ async fn refused(
     change(&mut options);
     let outside = database.through(&Client::with_options(options).unwrap());
     let started = Instant::now();
-    let built = LeaseManager::builder(&outside).attempt_deadline(ATTEMPT).build().await;
+    let built = LeaseManager::builder(&outside)
+        .tuning(Tuning::default().attempt_timeout(ATTEMPT))
+        .build()
+        .await;
     let error = built.expect_err("a manager was built");
     assert!(started.elapsed() < ATTEMPT * 2 + LATE, "{:?}", started.elapsed());
     let shown = format!("{error} {error:?}");
@@ -41,7 +44,9 @@ async fn refused(
 
 /// A manager that assumes the indexes fails at its first acquire.
 async fn acquires_nothing(database: &TestDatabase, outside: &Database) {
-    let builder = LeaseManager::builder(outside).assume_indexes(true).attempt_deadline(ATTEMPT);
+    let builder = LeaseManager::builder(outside)
+        .assume_indexes(true)
+        .tuning(Tuning::default().attempt_timeout(ATTEMPT));
     assert!(builder.build().await.is_err());
     let locks = database.collection::<Document>("locks");
     assert_eq!(locks.count_documents(doc! {}).await.unwrap(), 0);

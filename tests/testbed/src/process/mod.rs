@@ -37,6 +37,8 @@ const PORTS_TRIED: usize = 8;
 pub(crate) struct Launch {
     /// The name of its replica set; a standalone server has none.
     pub(crate) replica_set: Option<String>,
+    /// The port that it must have; otherwise it gets a free one.
+    pub(crate) port: Option<u16>,
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) arguments: Vec<String>,
     /// Variables that are set for the server alone, and not for the shell that watches over it.
@@ -93,7 +95,15 @@ impl Mongod {
                 launch.uri_options.push_str(&format!("&{option}={path}"));
             }
         }
+        let asked = launch.port;
         let mut mongod = Self { binary, launch, port: 0, running: Mutex::new(None), folder };
+        if let Some(port) = asked {
+            mongod.port = port;
+            return match mongod.spawn()? {
+                Started::Yes => Ok(mongod),
+                Started::PortInUse => Err(Error::new(format!("port {port} is in use"))),
+            };
+        }
         for _ in 0..PORTS_TRIED {
             mongod.port = free_port()?;
             if let Started::Yes = mongod.spawn()? {

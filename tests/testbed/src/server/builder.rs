@@ -56,6 +56,14 @@ impl ServerBuilder {
         self
     }
 
+    /// The port of 127.0.0.1 at which it listens: the start fails where another program has it.
+    ///
+    /// Defaults to a free one, which suits tests.
+    pub fn port(mut self, port: u16) -> Self {
+        self.launch.port = Some(port);
+        self
+    }
+
     /// Sets a server parameter for the start, as `--setParameter name=value`.
     ///
     /// `enableTestCommands=1` and `diagnosticDataCollectionEnabled=false` are always set.

@@ -92,6 +92,16 @@ fn parameters_and_arguments_reach_the_server_without_a_runtime() {
 }
 
 #[test]
+fn a_port_can_be_chosen_and_is_refused_while_it_is_in_use() {
+    let server = Server::start();
+    let port = server.mongod().port();
+    let refused = Server::builder().port(port).try_start().unwrap_err().to_string();
+    assert!(refused.contains(&format!("port {port} is in use")), "{refused}");
+    drop(server);
+    assert_eq!(Server::builder().port(port).start().mongod().port(), port);
+}
+
+#[test]
 fn a_server_that_cannot_start_shows_the_reason_at_once() {
     let refused = Server::builder().parameter("noSuchParameter", 1).try_start();
     let message = refused.unwrap_err().to_string();

@@ -29,7 +29,7 @@ fn the_first_call_of_a_process_rechecks_for_all() {
     assert_eq!(next_at(3, refusal(39)), 15 * SECOND);
     let unnoticed = WaitRefusal { is_notified: false, ..behind };
     assert_eq!(next_at(3, unnoticed), next_at(0, unnoticed));
-    let endless = WaitRefusal { poll_floor: Duration::MAX, ..behind };
+    let endless = WaitRefusal { recheck_every: Duration::MAX, ..behind };
     assert_eq!(next_at(u32::MAX, endless), at(100_000).since(at(40)));
 }
 

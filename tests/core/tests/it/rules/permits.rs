@@ -3,7 +3,7 @@
 use mongo_lease_testbed::Seed;
 
 use mongo_lease_core::rules::permits::{LIMIT_MAX, Permits, PermitsDefect, fit_together, fitting};
-use mongo_lease_core::spec::{AcquireRequest, AsBuilt, Document, QueueOptions, Types, acquire};
+use mongo_lease_core::spec::{AcquireAttempt, AsBuilt, Document, QueueOptions, Types, acquire};
 use mongo_lease_core_tests::Chance;
 
 fn permits(count: u32, limit: u32) -> Permits {
@@ -98,9 +98,9 @@ impl Types for Numbers {
     }
 }
 
-fn request(number: u64, permits: Permits) -> AcquireRequest<Numbers> {
+fn request(number: u64, permits: Permits) -> AcquireAttempt<Numbers> {
     let joins = Some(QueueOptions { waiter_ttl: 10, max_waiting: 100 });
-    AcquireRequest {
+    AcquireAttempt {
         value: number,
         id: number,
         permits,

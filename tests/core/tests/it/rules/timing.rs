@@ -9,7 +9,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn the_default_timings_are_those_of_the_documentation() {
     let timing = Timing::new(30 * SECOND, SECOND, None).unwrap();
     assert_eq!(timing.renew_after, 10 * SECOND);
-    assert_eq!(timing.attempt_deadline, 5 * SECOND);
+    assert_eq!(timing.attempt_timeout, 5 * SECOND);
     assert_eq!(timing.margin, Duration::from_millis(300));
     assert_eq!(timing.validity(), Duration::from_millis(29_700));
 }
@@ -22,7 +22,7 @@ fn timings_that_contradict_each_other_are_refused() {
     assert!(matches!(new(SECOND, Duration::MAX, None), TimingDefect::MaxClockSkew(_)));
     for attempt in [Duration::ZERO, 501 * SECOND / 1000, Duration::MAX] {
         let defect = new(SECOND, SECOND, Some(attempt));
-        assert!(matches!(defect, TimingDefect::AttemptDeadline { .. }), "{attempt:?}");
+        assert!(matches!(defect, TimingDefect::AttemptTimeout { .. }), "{attempt:?}");
     }
 }
 
@@ -30,10 +30,10 @@ fn timings_that_contradict_each_other_are_refused() {
 fn every_ttl_leaves_time_for_a_second_renewal() {
     for millis in [100, 101, 250, 999, 1_000, 9_999, 30_000, 86_400_000] {
         let timing = Timing::new(from_millis(millis), SECOND, None).unwrap();
-        assert!(timing.renew_after + timing.attempt_deadline < timing.validity(), "{millis} ms");
+        assert!(timing.renew_after + timing.attempt_timeout < timing.validity(), "{millis} ms");
         assert!(timing.validity() < timing.ttl, "{millis} ms");
         let longest = Timing::new(timing.ttl, SECOND, Some(timing.ttl / 2)).unwrap();
-        assert_eq!(longest.attempt_deadline, timing.ttl / 2, "{millis} ms");
+        assert_eq!(longest.attempt_timeout, timing.ttl / 2, "{millis} ms");
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) fn refusal(sent: u64) -> WaitRefusal {
         remaining: Some(60 * SECOND),
         is_notified: true,
         poll: millis(100),
-        poll_floor: 15 * SECOND,
+        recheck_every: 15 * SECOND,
     }
 }
 
@@ -81,7 +81,7 @@ fn the_next_check_depends_on_position_stream_and_expiry() {
     let never = None;
     // Whether a stream reports, entries ahead, milliseconds left, and the milliseconds to the next attempt.
     let table = [
-        // The first waiter tries right after the expiry, and at the poll floor in any case.
+        // The first waiter tries right after the expiry, and at the `recheck_every` in any case.
         (true, 0, Some(3_000), 3_001),
         (true, 0, Some(0), 1),
         (true, 0, Some(14_998), 14_999),
@@ -127,9 +127,9 @@ fn the_next_check_depends_on_position_stream_and_expiry() {
 }
 
 #[test]
-fn a_short_poll_floor_comes_first_even_with_a_stream() {
+fn a_short_recheck_comes_first_even_with_a_stream() {
     for ahead in [0, 1, 9] {
-        let refusal = WaitRefusal { ahead, poll_floor: SECOND, ..refusal(40) };
+        let refusal = WaitRefusal { ahead, recheck_every: SECOND, ..refusal(40) };
         let next = until(100).on(&timing(), at(40), WaitEvent::Refused(refusal));
         assert_eq!(next, WaitAction::WakeAt(at(41)), "{ahead}");
     }
@@ -137,9 +137,9 @@ fn a_short_poll_floor_comes_first_even_with_a_stream() {
 
 #[test]
 fn times_without_end_do_not_overflow() {
-    let poll_floor = Duration::MAX;
+    let recheck_every = Duration::MAX;
     for remaining in [Some(Duration::MAX), None] {
-        let refusal = WaitRefusal { remaining, ahead: 0, poll_floor, ..refusal(40) };
+        let refusal = WaitRefusal { remaining, ahead: 0, recheck_every, ..refusal(40) };
         let next = until(100).on(&timing(), at(40), WaitEvent::Refused(refusal));
         assert_eq!(next, WaitAction::WakeAt(at(100)), "the deadline is left");
         let mut forever = Waiter::new(Instant::FAR_FUTURE, LIFE);

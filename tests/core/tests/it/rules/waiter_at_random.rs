@@ -71,7 +71,7 @@ impl History {
                 ]),
                 is_notified: chance.below(2) == 0,
                 poll: chance.one_of(&[10 * MILLI, 77 * MILLI, 250 * MILLI]),
-                poll_floor: chance.one_of(&[500 * MILLI, 15_000 * MILLI, 3_600_000 * MILLI]),
+                recheck_every: chance.one_of(&[500 * MILLI, 15_000 * MILLI, 3_600_000 * MILLI]),
             }),
             4 => WaitEvent::Recheck,
             5 => WaitEvent::Leads(15_000 * MILLI),
@@ -86,7 +86,7 @@ impl History {
     fn refused(&mut self, refusal: &WaitRefusal) {
         self.refused_at = self.refused_at.max(Some(refusal.sent));
         let free_at = refusal.remaining.map_or(Instant::FAR_FUTURE, |left| self.now.after(left));
-        let (poll, floor) = (self.now.after(refusal.poll), self.now.after(refusal.poll_floor));
+        let (poll, floor) = (self.now.after(refusal.poll), self.now.after(refusal.recheck_every));
         // A waiter before it need not count as dead before the waiter ttl is over, and a promoted one that has died had
         // no longer.
         let dead_at = self.now.after(self.waiter_ttl);
@@ -95,7 +95,7 @@ impl History {
             // The first call of the process does that for the others.
             (true, _) if refusal.led_by > 0 => {
                 let place = refusal.led_by.saturating_add(1);
-                let floors = refusal.poll_floor.saturating_mul(place);
+                let floors = refusal.recheck_every.saturating_mul(place);
                 (self.now.after(floors), self.now.after(floors), Instant::FAR_FUTURE)
             }
             (true, _) => (dead_at, dead_at, floor),
@@ -124,8 +124,8 @@ impl History {
                 self.look_by = None;
                 self.look_from = Instant::START;
             }
-            WaitEvent::Leads(poll_floor) => {
-                let dead_at = self.now.after(self.waiter_ttl.min(poll_floor));
+            WaitEvent::Leads(recheck_every) => {
+                let dead_at = self.now.after(self.waiter_ttl.min(recheck_every));
                 self.look_from = self.look_from.min(dead_at);
                 self.look_by = self.look_by.map(|by| by.min(dead_at));
             }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use mongo_lease::mongodb::Client;
 use mongo_lease::mongodb::error::ErrorKind;
 use mongo_lease::mongodb::options::{ClientOptions, ServerAddress};
-use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder};
+use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder, Tuning};
 
 /// Tolerance beyond the promise, for a busy machine.
 const LATE: Duration = Duration::from_secs(20);
@@ -32,6 +32,8 @@ async fn refusal(builder: LeaseManagerBuilder) -> (Error, Duration) {
     for dumped in ["Topology", "{", "labels", "hunter2"] {
         assert!(!message.contains(dumped), "{message}");
     }
+    // `fn main() -> Result<()>` prints it so.
+    assert_eq!(format!("{error:?}"), message);
     (error, started.elapsed())
 }
 
@@ -47,6 +49,7 @@ fn assert_names_both(error: &Error) {
     assert!(matches!(source.kind.as_ref(), ErrorKind::ServerSelection { .. }), "{error:?}");
 }
 
+/// It takes half a minute, and so it is the first of all modules that runs.
 #[tokio::test]
 async fn build_names_the_addresses_and_why_each_one_failed() {
     let (error, took) = refusal(builder(&nobody(), None).await).await;
@@ -60,7 +63,10 @@ async fn build_ends_with_the_drivers_search_where_that_is_shorter() {
     let search = Duration::from_millis(500);
     for builder in [
         builder(&nobody(), Some(search)).await,
-        builder(&nobody(), Some(search)).await.max_in_flight(1).assume_indexes(true),
+        builder(&nobody(), Some(search))
+            .await
+            .tuning(Tuning::default().max_in_flight(1))
+            .assume_indexes(true),
     ] {
         let (error, took) = refusal(builder).await;
         assert_names_both(&error);
@@ -76,16 +82,16 @@ async fn build_ends_at_its_deadline_while_the_driver_still_searches() {
     // It accepts connections, and never answers.
     let silent = [ServerAddress::Tcp { host: "127.0.0.1".to_owned(), port }];
     let builder = builder(&silent, Some(Duration::from_secs(600))).await;
-    let (error, took) = refusal(builder.build_deadline(deadline)).await;
+    let (error, took) = refusal(builder.build_timeout(deadline)).await;
     assert_eq!(
         error.to_string(),
-        "the outcome is unknown: the database did not answer within 700ms (`build_deadline`)"
+        "the outcome is unknown: the database did not answer within 700ms (`build_timeout`)"
     );
     assert!(deadline <= took && took < deadline + LATE, "{took:?}");
 }
 
 #[tokio::test]
 async fn a_build_deadline_of_zero_is_refused() {
-    let (error, _) = refusal(builder(&nobody(), None).await.build_deadline(Duration::ZERO)).await;
-    assert!(matches!(error, Error::InvalidOption { option: "build_deadline", .. }), "{error:?}");
+    let (error, _) = refusal(builder(&nobody(), None).await.build_timeout(Duration::ZERO)).await;
+    assert!(matches!(error, Error::InvalidOption { option: "build_timeout", .. }), "{error:?}");
 }

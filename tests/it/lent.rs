@@ -1,0 +1,108 @@
+//! Servers of which a test has one for itself, to stop it, to fault it, or to count its commands.
+//!
+//! A start costs a second of a processor. So the tests hand on the servers that they leave in order, and there are no
+//! more of them than tests that run at a time.
+
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use mongo_lease::LeaseManager;
+use mongo_lease::mongodb::Database;
+use mongo_lease::mongodb::bson::doc;
+use mongo_lease_testbed::{Proxy, Server, TestDatabase};
+
+use crate::common::{builder, migrated};
+
+/// How long a server may take to be rid of the clients of the test before.
+const QUIET_AFTER: Duration = Duration::from_secs(2);
+
+/// The servers that nobody has. The first one is idle for the longest time.
+static IDLE: Mutex<VecDeque<Server>> = Mutex::new(VecDeque::new());
+
+/// A replica set of one, for one test at a time. Within a test its TTL monitor does not run, and no transaction ends by
+/// itself.
+pub(crate) struct LentServer(Option<Server>);
+
+/// A server that no other test uses meanwhile.
+pub(crate) async fn lent_server() -> LentServer {
+    loop {
+        let idle = IDLE.lock().unwrap().pop_front();
+        let Some(server) = idle else { break };
+        if is_in_order(&server).await {
+            return LentServer(Some(server));
+        }
+    }
+    let server = Server::builder().ttl_monitor_sleep_secs(3_600);
+    LentServer(Some(server.parameter("transactionLifetimeLimitSeconds", 300).start()))
+}
+
+/// The same, with a database that has the indexes.
+pub(crate) async fn lent_database() -> (LentServer, TestDatabase) {
+    let server = lent_server().await;
+    let database = migrated(&server).await;
+    (server, database)
+}
+
+/// The same, with a manager.
+pub(crate) async fn lent_setup() -> (LentServer, TestDatabase, LeaseManager) {
+    let (server, database) = lent_database().await;
+    let leases = builder(&database).build().await.unwrap();
+    (server, database, leases)
+}
+
+/// A proxy before the server, and the database behind it, for a manager whose messages are held or lost.
+pub(crate) async fn behind_a_proxy(server: &Server, database: &TestDatabase) -> (Proxy, Database) {
+    let proxy = Proxy::start(server.mongod().address());
+    let through = database.through(&proxy.client().await);
+    (proxy, through)
+}
+
+/// Ends what the test before has left, and returns whether nothing of it is left.
+async fn is_in_order(server: &Server) -> bool {
+    // First the commands that hang in a fail point: it is not off before they have ended.
+    server.admin(doc! { "killAllSessions": [] }).await;
+    server.admin(doc! { "configureFailPoint": "failCommand", "mode": "off" }).await;
+    // For ten seconds the server goes on with what disturbs nobody: the question of a client's monitor, and the read of
+    // a change stream that has been killed and waits for an event.
+    let of_others = doc! {
+        "client": { "$exists": true },
+        "appName": { "$ne": "mongo-lease-testbed" },
+        "command.hello": { "$exists": false },
+        "killPending": { "$ne": true },
+    };
+    let look = doc! {
+        "aggregate": 1,
+        "pipeline": [{ "$currentOp": { "idleConnections": true } }, { "$match": of_others }],
+        "cursor": {},
+    };
+    let deadline = Instant::now() + QUIET_AFTER;
+    while Instant::now() < deadline {
+        let reply = server.admin(look.clone()).await;
+        let others = reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
+        if others.is_empty() {
+            return server.admin(doc! { "hello": 1 }).await.get_bool("isWritablePrimary").unwrap();
+        }
+    }
+    false
+}
+
+impl Deref for LentServer {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for LentServer {
+    fn drop(&mut self) {
+        let Some(server) = self.0.take() else { return };
+        // A test that fails may leave anything behind, and one that killed the server, nothing.
+        if !std::thread::panicking() && server.mongod().pid().is_some() {
+            server.mongod().resume();
+            IDLE.lock().unwrap().push_back(server);
+        }
+    }
+}
