@@ -37,7 +37,7 @@ async fn main() -> Result<()> {
     let own_server = || Server::builder().parameter("transactionLifetimeLimitSeconds", 2).start();
     let server = &Server::from_env("MONGODB_URI").unwrap_or_else(own_server);
     let database = server.database().await;
-    let builder = LeaseManager::builder(&database).owner("successor").ensure_indexes().await?;
+    let builder = LeaseManager::builder(&database).owner("successor").ensure_indexes(true);
     let leases = builder.build().await?;
     let stock = stock(&database);
     stock.insert_one(doc! { "_id": "apples", "count": 10 }).await?;

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mongo_lease::{
-    Attempt, Election, Error, Lease, LeaseManager, LostReason, MemoryCommand, MemoryFault,
+    Attempt, CommandKind, Election, Error, Lease, LeaseManager, LostReason, MemoryFault,
     MemoryStore, Result, Stop, Token,
 };
 
@@ -168,8 +168,8 @@ async fn another_process_leads_when_the_leader_is_lost() -> Result<()> {
 async fn a_lost_reply_bills_nothing_twice() -> Result<()> {
     let (store, ledger) = (MemoryStore::new(), Ledger::default());
     let billing = Billing::new(&store, "one", &ledger).await?;
-    store.lose_reply(MemoryCommand::Acquire);
-    store.fail_next(MemoryCommand::Release, MemoryFault::NoPrimary);
+    store.fail_next(CommandKind::Acquire, MemoryFault::LostReply);
+    store.fail_next(CommandKind::Release, MemoryFault::NoPrimary);
     assert_eq!(billing.bill(42).await?, Billed::Done);
     assert_eq!(store.faults_left(), 0);
     assert_eq!(ledger.lines(), ["invoice 42"]);

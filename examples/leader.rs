@@ -35,7 +35,7 @@ async fn main() -> Result<()> {
     let server = &Server::from_env("MONGODB_URI").unwrap_or_else(Server::start);
     let database = server.database().await;
     // In production: `mongo-lease-migrate up`, once.
-    let builder = LeaseManager::builder(&database).owner("observer").ensure_indexes().await?;
+    let builder = LeaseManager::builder(&database).owner("observer").ensure_indexes(true);
     let leases = builder.build().await?;
 
     println!("Ann and Ben, two processes, stand for leader.");

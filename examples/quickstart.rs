@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "1. Set up: a collection with a unique index on `name` and a TTL index on `expiresAt`."
     );
     // In production: `mongo-lease-migrate up`, once. A manager refuses to work without the indexes.
-    let builder = LeaseManager::builder(&database).owner("quickstart").ensure_indexes().await?;
+    let builder = LeaseManager::builder(&database).owner("quickstart").ensure_indexes(true);
     let leases = builder.build().await?;
 
     two_contenders(&leases).await?;

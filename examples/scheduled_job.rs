@@ -29,7 +29,7 @@ async fn main() -> Result<()> {
     let server = &Server::from_env("MONGODB_URI").unwrap_or_else(Server::start);
     let database = server.database().await;
     // In production: `mongo-lease-migrate up`, once.
-    LeaseManager::builder(&database).ensure_indexes().await?;
+    LeaseManager::builder(&database).ensure_indexes(true).build().await?;
     let mut one = Machine::start(server, &database, "one")?;
     let mut two = Machine::start(server, &database, "two")?;
 

@@ -37,7 +37,7 @@ async fn main() -> Result<()> {
     let server = &Server::from_env("MONGODB_URI").unwrap_or_else(Server::start);
     let database = server.database().await;
     // In production: `mongo-lease-migrate up`, once.
-    let builder = LeaseManager::builder(&database).owner("observer").ensure_indexes().await?;
+    let builder = LeaseManager::builder(&database).owner("observer").ensure_indexes(true);
     let leases = builder.build().await?;
 
     println!("Eight workers want to call {TENANT}. At most {LIMIT} may do so at a time.");

@@ -25,7 +25,7 @@ impl Setup {
     pub(crate) async fn on(server: Server) -> Outcome<Setup> {
         let databases = Databases::at(server.uri());
         let builder = LeaseManager::builder(databases.by_default().await?);
-        let leases = builder.ensure_indexes().await?.build().await?;
+        let leases = builder.ensure_indexes(true).build().await?;
         Ok(Setup { server, databases, leases })
     }
 

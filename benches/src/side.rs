@@ -60,9 +60,13 @@ impl Side {
         }
     }
 
-    /// The call with the options of this side.
-    pub(crate) fn applied(self, acquire: Acquire) -> Acquire {
-        if self == Side::Permit { acquire.limit(LIMIT) } else { acquire }
+    /// The call for this name, as this side makes it.
+    pub(crate) fn acquire(self, leases: &LeaseManager, name: impl Into<String>) -> Acquire {
+        if self == Side::Permit {
+            leases.semaphore(name, LIMIT).acquire()
+        } else {
+            leases.acquire(name)
+        }
     }
 
     /// The side of this word.
@@ -130,7 +134,7 @@ impl Contender {
 
     pub(crate) async fn acquire(&self, name: &str) -> Outcome<Held> {
         if let Some(leases) = &self.leases {
-            let acquire = self.side.applied(leases.acquire(name));
+            let acquire = self.side.acquire(leases, name);
             return Ok(Held::Lease(acquire.await?));
         }
         Ok(self.lock(name).await?)

@@ -157,7 +157,7 @@ impl Worker {
             } else {
                 format!("{name}:{}:{number}", std::process::id())
             };
-            let lease = side.applied(self.leases().await?.acquire(name)).await?;
+            let lease = side.acquire(self.leases().await?, name).await?;
             self.held.push(lease);
         }
         Ok(())

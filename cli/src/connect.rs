@@ -10,7 +10,7 @@ use crate::arguments::Options;
 use crate::failure::Failure;
 
 /// The time limit of the shutdown once the result is printed.
-const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(2);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Builds a manager of the leases in the database.
 pub(crate) async fn manager(options: &Options) -> Result<LeaseManager, Failure> {
@@ -39,9 +39,9 @@ pub(crate) fn builder(database: &Database, options: &Options) -> LeaseManagerBui
     LeaseManager::builder(database)
         .collection(&options.connection.collection)
         .assume_indexes(options.assume_indexes)
-        .build_deadline(options.connection.timeout)
-        .release_deadline(options.connection.timeout)
-        .shutdown_deadline(SHUTDOWN_DEADLINE)
+        .build_timeout(options.connection.timeout)
+        .release_timeout(options.connection.timeout)
+        .shutdown_timeout(SHUTDOWN_TIMEOUT)
 }
 
 /// A database that has answered.

@@ -103,7 +103,7 @@ impl Patient<'_> {
     async fn indexes(&self) -> Finding {
         let (database, collection) =
             (&self.connected.database, &self.options.connection.collection);
-        let plan = match indexes::plan(database, collection).await {
+        let plan = match indexes::examine(database, collection).await {
             Ok(plan) => plan,
             Err(error) => {
                 let message = Failure::of_plan(&error, self.options).message;

@@ -69,7 +69,7 @@ async fn by_force(
         let message = format!("{name:?} has no value to compare: repair its document by hand");
         return Err(Failure { exit: Exit::Damaged, message });
     };
-    let released = leases.force_release(name, value).await.map_err(failed)?;
+    let released = leases.release(name, value).await.map_err(failed)?;
     Ok(tell(name, json, value, info.owner.as_deref(), released, console))
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::{Args, value_parser};
-use mongo_lease::Acquire;
+use mongo_lease::{Acquire, LeaseManager};
 
 /// How many may hold the lease at the same time. By default, one.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -35,11 +35,12 @@ impl Share {
         }
     }
 
-    /// Sets these options of the call.
-    pub(crate) fn applied(self, mut acquire: Acquire) -> Acquire {
-        if let Some(limit) = self.limit {
-            acquire = acquire.limit(limit);
-        }
+    /// The call for this name, with these options.
+    pub(crate) fn acquire(self, leases: &LeaseManager, name: &str) -> Acquire {
+        let mut acquire = match self.limit {
+            Some(limit) => leases.semaphore(name, limit).acquire(),
+            None => leases.acquire(name),
+        };
         if let Some(permits) = self.permits {
             acquire = acquire.permits(permits);
         }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use mongo_lease::{Attempt, Error, Lease, LeaseInfo, LeaseManager};
+use mongo_lease::{Error, Lease, LeaseInfo, LeaseManager};
 use tokio::time::{Instant, sleep};
 
 use crate::arguments::{Patience, Wait};
@@ -40,14 +40,9 @@ pub(crate) async fn acquire(
     wanted: Wanted<'_>,
     console: &mut Console,
 ) -> Result<Lease, Error> {
-    let asking = wanted.share.applied(leases.acquire(wanted.name).ttl(wanted.ttl));
+    let asking = wanted.share.acquire(leases, wanted.name).ttl(wanted.ttl);
     let asking = match wanted.patience.wait {
-        _ if wanted.patience.no_wait => {
-            return match asking.try_once().await? {
-                Attempt::Granted(lease) => Ok(lease),
-                Attempt::Busy(info) => Err(Error::Busy(info)),
-            };
-        }
+        _ if wanted.patience.no_wait => return asking.wait(Duration::ZERO).await,
         Wait::For(longest) => asking.wait(longest),
         Wait::Forever => asking.wait_forever(),
     };

@@ -1,5 +1,6 @@
 //! Hides secrets in connection strings and error messages.
 
+use std::cmp::Reverse;
 use std::convert::Infallible;
 use std::str::FromStr;
 
@@ -41,27 +42,86 @@ impl Uri {
 }
 
 /// Hides secrets in a text. They come from a connection string, or from a text that may have been meant as one.
+///
+/// A short secret, such as a piece of a password with a bare `@`, also occurs in words by chance, and there it stays.
+/// Where it stands by itself, all words of its kind are hidden: otherwise the gap in a known sentence would tell it.
 #[must_use]
 pub fn veil(text: &str, uri: &str) -> String {
     let mut secrets: Vec<String> = secrets_of(uri)
         .flat_map(|secret| [decoded(secret), secret.to_owned()])
+        // As a message shows a text in quotes.
+        .flat_map(|secret| [secret.escape_debug().to_string(), secret])
         .filter(|secret| !secret.is_empty())
         .collect();
     // The longest first, because one may be a part of another.
-    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    secrets.sort_by_key(|secret| Reverse(secret.len()));
     let mut veiled = text.to_owned();
     for secret in secrets {
-        // A short secret occurs in many words by chance. Then nothing of the text can be shown.
-        if secret.chars().count() < SHORT && veiled.contains(&secret) {
-            return VEIL.to_owned();
+        if secret.chars().count() >= SHORT {
+            veiled = veiled.replace(&secret, VEIL);
+        } else if stands_in(&secret, &veiled) {
+            veiled = veil_like(&secret, &veiled);
         }
-        veiled = veiled.replace(&secret, VEIL);
     }
     veiled
 }
 
-/// A secret with fewer characters occurs by chance.
+/// A secret with fewer characters occurs in other words by chance.
 const SHORT: usize = 4;
+
+/// Whether a secret occurs in a text, and not only as a part of longer words.
+fn stands_in(secret: &str, text: &str) -> bool {
+    let begins_word = secret.starts_with(char::is_alphanumeric);
+    let ends_word = secret.ends_with(char::is_alphanumeric);
+    text.char_indices().any(|(at, _)| {
+        let Some(behind) = text[at..].strip_prefix(secret) else { return false };
+        let is_cut_before = begins_word && text[..at].ends_with(char::is_alphanumeric);
+        let is_cut_behind = ends_word && behind.starts_with(char::is_alphanumeric);
+        !is_cut_before && !is_cut_behind
+    })
+}
+
+/// Hides all short words if the secret has letters or digits, and all other marks if it has such.
+fn veil_like(secret: &str, text: &str) -> String {
+    let has = |wanted: Kind| secret.chars().any(|it| kind(it) == wanted);
+    let (has_words, has_marks) = (has(Kind::Word), has(Kind::Mark));
+    let mut veiled = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let of_one_kind = |it: char| kind(it) == kind(first);
+        let end = rest.find(|it| !of_one_kind(it)).unwrap_or(rest.len());
+        let (run, behind) = rest.split_at(end);
+        let is_hidden = match kind(first) {
+            Kind::Word => has_words && run.chars().count() < SHORT,
+            Kind::Mark => has_marks,
+            Kind::Space => false,
+        };
+        match is_hidden {
+            // Two veils side by side are one.
+            true if veiled.ends_with(VEIL) => {}
+            true => veiled.push_str(VEIL),
+            false => veiled.push_str(run),
+        }
+        rest = behind;
+    }
+    veiled
+}
+
+/// The kinds of characters that a text consists of.
+#[derive(PartialEq)]
+enum Kind {
+    Word,
+    Space,
+    Mark,
+}
+
+fn kind(character: char) -> Kind {
+    match character {
+        it if it.is_alphanumeric() => Kind::Word,
+        it if it.is_whitespace() => Kind::Space,
+        _ => Kind::Mark,
+    }
+}
 
 /// The password, whole and in pieces, and the options that contain secrets. An `@` or `:` in a password should be
 /// encoded, but often is not. If the `@` after the password is missing, the password is in the port's place.
@@ -90,7 +150,7 @@ fn decoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::veil;
+    use super::{VEIL, stands_in, veil};
 
     #[test]
     fn a_password_is_veiled_as_it_is_written_and_as_it_is_meant() {
@@ -119,10 +179,68 @@ mod tests {
         assert_eq!(veil("db:27017, or app", "mongodb://app@db:27017"), "db:27017, or app");
     }
 
+    /// The driver's words about a password that is not encoded.
+    const NOT_ENCODED: &str = "password must be URL encoded";
+
     #[test]
-    fn a_short_password_takes_the_whole_text_with_it() {
-        assert_eq!(veil("an abacus", "mongodb://app:ab@db.example"), "***");
-        assert_eq!(veil("nothing of it", "mongodb://app:xyz@db.example"), "nothing of it");
+    fn a_short_secret_leaves_the_words_that_contain_it() {
+        for uri in
+            ["mongodb://app:en@db.example", "mongodb://app:a@b@db.example", "mongodb://app:s/o@db"]
+        {
+            assert_eq!(veil(NOT_ENCODED, uri), NOT_ENCODED, "{uri}");
+        }
+    }
+
+    #[test]
+    fn a_short_secret_is_veiled_wherever_it_stands_by_itself() {
+        let uri = "mongodb://app:ab@db.example";
+        for (text, veiled) in [
+            ("the port must be a number, got ab", "*** port must *** *** number, *** ***"),
+            ("ab", "***"),
+            ("\"ab\" is odd", "\"***\" *** ***"),
+            ("mongodb://app:ab@host.example/", "mongodb://***@host.example/"),
+        ] {
+            assert_eq!(veil(text, uri), veiled);
+        }
+        // With characters that are neither letters nor digits.
+        assert_eq!(veil("got a-b: wrong", "mongodb://app:a-b@db.example"), "*** *** wrong");
+        assert_eq!(veil("got !! here", "mongodb://app:!!@db.example"), "got *** here");
+    }
+
+    /// The veiled text shows that one of its short words is the secret, and not which one.
+    #[test]
+    fn a_veil_does_not_tell_which_word_is_the_secret() {
+        let veiled = ["be", "URL"].map(|it| veil(NOT_ENCODED, &format!("mongodb://app:{it}@db")));
+        assert_eq!(veiled, ["password must *** *** encoded", "password must *** *** encoded"]);
+        // A piece of a password is a number of the address.
+        let uri = "mongodb://app:secret@1@127.0.0.1:27017";
+        let veiled = veil("cannot connect to 127.0.0.1:27017", uri);
+        assert_eq!(veiled, "cannot connect *** ***.***.***.***:27017");
+    }
+
+    #[test]
+    fn a_secret_is_veiled_in_a_text_that_quotes_it_with_escapes() {
+        let uri = "mongodb://app:pass\"word@db.example";
+        assert_eq!(veil(&format!("{uri:?} is odd"), uri), "\"mongodb://***@db.example\" is odd");
+    }
+
+    #[test]
+    fn no_short_secret_stands_in_a_veiled_text() {
+        let characters = ["a", "Z", "é", "7", "!", "*", "\"", "."];
+        let texts =
+            ["{}", "got {}", "{} here", "a {} b", "\"{}\"", "app:{}@db", "({}).", "7{}7 {}"];
+        for (first, second, third) in characters.iter().flat_map(|first| {
+            let rest = characters.iter().chain([&""]);
+            rest.clone().flat_map(move |second| rest.clone().map(move |it| (first, second, it)))
+        }) {
+            let secret = format!("{first}{second}{third}");
+            for text in texts {
+                let veiled =
+                    veil(&text.replace("{}", &secret), &format!("mongodb://app:{secret}@d"));
+                let left = veiled.replace(VEIL, " ");
+                assert!(!stands_in(&secret, &left), "{secret} in {text}: {veiled}");
+            }
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub async fn bare_collection(database: &Database) -> Outcome<Collection<Document
 ///
 /// When the indexes cannot be made.
 pub async fn indexed_collection(database: &Database, name: &str) -> Outcome<Collection<Document>> {
-    LeaseManager::builder(database).collection(name).ensure_indexes().await?;
+    LeaseManager::builder(database).collection(name).ensure_indexes(true).build().await?;
     Ok(journalled_collection(database, name))
 }
 

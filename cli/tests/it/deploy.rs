@@ -119,6 +119,48 @@ async fn each_command_of_a_manifest_works() {
         let ran = run_it(&words(&container["command"]), &database, Path::new("/")).await;
         assert_eq!(ran.exit, 0, "{name}: {ran:?}");
     }
+    let deployment = manifest("deployment.yaml");
+    let (pod, _) = pod_of(&deployment);
+    let command = words(&pod["initContainers"][0]["command"]);
+    let ran = run_it(&command, &database, Path::new("/")).await;
+    assert_eq!(ran.exit, 0, "{ran:?}");
+    // It holds a service back whose collection is not set up.
+    let fresh = Server::shared().database().await;
+    let ran = run_it(&command, &fresh, Path::new("/")).await;
+    assert_eq!(ran.exit, 1, "{ran:?}");
+}
+
+/// The image has the programs of the static archive, and nothing else.
+#[test]
+fn the_manifests_use_the_image_of_the_dockerfile() {
+    let dockerfile = fs::read_to_string(folder().join("Dockerfile")).expect("the Dockerfile");
+    let make = Path::new(env!("CARGO_MANIFEST_DIR")).join("release/make");
+    let make = fs::read_to_string(make).expect("the program that packs");
+    let (_, target) = dockerfile.split_once("make --target ").expect("a target");
+    let target = target.split_whitespace().next().expect("a target");
+    assert!(make.contains(&format!("static={target}\n")), "{target}");
+    assert!(make.contains("--target) ") && make.contains("--out) "));
+    let (_, last) = dockerfile.rsplit_once("\nFROM ").expect("a stage");
+    assert!(last.starts_with("scratch\nCOPY --from=build /image/bin/ /usr/local/bin/\n"), "{last}");
+
+    let image = concat!("registry.example/mongo-lease:", env!("CARGO_PKG_VERSION"));
+    let (migrate, deployment) = (manifest("migrate.yaml"), manifest("deployment.yaml"));
+    let job = &pod_of(&migrate).1["image"];
+    let first = &pod_of(&deployment).0["initContainers"][0]["image"];
+    assert_eq!((job.as_str(), first.as_str()), (Some(image), Some(image)));
+    for text in [&dockerfile, &fs::read_to_string(folder().join("cronjob.yaml")).unwrap()] {
+        assert!(text.contains(&format!("--from={image}")), "{text}");
+    }
+}
+
+#[test]
+fn the_prometheus_rule_has_the_alert_rules() {
+    let rule = manifest("prometheusrule.yaml");
+    assert_eq!(rule["kind"].as_str(), Some("PrometheusRule"));
+    let rules = fs::read_to_string(folder().join("../observe/alerts.yml")).expect("the rules");
+    let rules = YamlOwned::load_from_str(&rules).expect("YAML").remove(0);
+    assert!(rules["groups"][0]["rules"][0]["alert"].as_str().is_some());
+    assert_eq!(rule["spec"]["groups"], rules["groups"]);
 }
 
 #[test]
@@ -183,7 +225,8 @@ fn a_manifest_names_codes_that_exist_and_no_secret() {
     let exits = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/exit.rs");
     let exits = fs::read_to_string(exits).unwrap();
     let mut names = files(&[".yaml"]);
-    names.retain(|(_, text)| text.contains("\napiVersion:"));
+    // Those of pods, which need a database.
+    names.retain(|(_, text)| text.contains("\napiVersion:") && text.contains("containers:"));
     assert_eq!(names.len(), 3, "{names:?}");
     for (name, text) in names {
         let manifest = manifest(&name);

@@ -17,7 +17,7 @@ fn with(variables: &[(&str, &str)], arguments: &[&str]) -> Command {
 async fn options_come_from_the_environment() {
     let database = fresh().await;
     let builder = LeaseManager::builder(&database).collection("jobs");
-    let jobs = builder.ensure_indexes().await.unwrap().build().await.unwrap();
+    let jobs = builder.ensure_indexes(true).build().await.unwrap();
     let variables = [
         ("MONGO_LEASE_DB", database.name()),
         ("MONGO_LEASE_COLLECTION", "jobs"),
@@ -89,7 +89,7 @@ async fn neither_help_nor_a_mistake_shows_a_secret_variable() {
 async fn a_nested_run_inherits_the_options_and_its_own_lease() {
     let database = fresh().await;
     let builder = LeaseManager::builder(&database).collection("jobs");
-    let jobs = builder.ensure_indexes().await.unwrap().build().await.unwrap();
+    let jobs = builder.ensure_indexes(true).build().await.unwrap();
     let binary = super::tool::BINARY;
     let script = r#"echo "$MONGO_LEASE_NAME"
         exec "$0" run inner --uri "$1" -- sh -c '

@@ -46,10 +46,13 @@ fn make(out: &Path) -> PathBuf {
     PathBuf::from(said.trim_end())
 }
 
-/// The archive of this test run, in a folder of its own.
+/// The archive of this test run, in a folder of its own; or another one, which `tests/packages/run` has made.
 fn archive() -> &'static Path {
     static ARCHIVE: OnceLock<PathBuf> = OnceLock::new();
     ARCHIVE.get_or_init(|| {
+        if let Some(made) = std::env::var_os("MONGO_LEASE_TEST_ARCHIVE") {
+            return made.into();
+        }
         let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("archive");
         // The programs may have changed since an earlier run.
         let _ = fs::remove_dir_all(&out);
@@ -183,4 +186,18 @@ fn two_archives_of_one_build_are_the_same() {
     let folder = Folder::new("second");
     let [first, second] = [archive(), &make(&folder.0)].map(|archive| fs::read(archive).unwrap());
     assert!(first == second, "{} and {} bytes", first.len(), second.len());
+}
+
+/// The programs of this build need a loader where they are built for a C library that is loaded.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn programs_that_need_a_loader_are_not_packed_as_static_ones() {
+    let folder = Folder::new("not-static");
+    let programs = Path::new(env!("CARGO_BIN_EXE_mongo-lease")).parent().expect("a folder");
+    let mut make = command(release("make"));
+    make.args(["--target", "x86_64-unknown-linux-musl", "--out"]).arg(&folder.0);
+    let output = make.arg("--binaries").arg(programs).output().unwrap();
+    let why = refusal(&output);
+    assert!(why.contains("is not static: it asks for a loader"), "{why}");
+    assert!(below(&folder.0).is_empty());
 }

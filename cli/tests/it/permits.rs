@@ -42,7 +42,7 @@ async fn in_use(database: &TestDatabase) -> (Option<u32>, Option<u32>) {
 async fn as_many_commands_run_at_a_time_as_the_limit_says() {
     let database = fresh().await;
     let others = leases(&database).await;
-    let others = others.acquire("a").limit(3).await.unwrap();
+    let others = others.semaphore("a", 3).acquire().await.unwrap();
     let (first, second) =
         (running(&database, &["--limit", "3"]).await, running(&database, &["--limit", "3"]).await);
     assert_eq!(in_use(&database).await, (Some(3), Some(3)));
@@ -74,7 +74,7 @@ async fn a_command_can_have_several_of_the_permits() {
 async fn a_command_waits_for_a_permit_and_says_what_for() {
     let database = fresh().await;
     let others = leases(&database).await;
-    let held = others.acquire("a").limit(2).permits(2).await.unwrap();
+    let held = others.semaphore("a", 2).acquire().permits(2).await.unwrap();
     let arguments = ["run", "a", "--limit", "2", "--wait", "60s", "--", "echo", "mine"];
     let mut waiting = Running::start(tool_for(&database, &arguments));
     let said = waiting.talk().await;
@@ -110,7 +110,7 @@ async fn shared_runs_go_together_and_exclude_the_others() {
 async fn a_killed_run_frees_its_permit_after_its_ttl() {
     let database = fresh().await;
     let others = leases(&database).await;
-    let _held = others.acquire("a").limit(2).await.unwrap();
+    let _held = others.semaphore("a", 2).acquire().await.unwrap();
     let killed = running(&database, &["--limit", "2", "--ttl", "1s"]).await;
     killed.signal(Signal::KILL);
     let arguments = ["run", "a", "--limit", "2", "--wait", "60s", "--", "echo", "mine"];

@@ -3,7 +3,7 @@
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use mongo_lease::{LeaseManager, LeaseManagerBuilder};
+use mongo_lease::LeaseManager;
 use mongo_lease_testbed::{Ended, LineProcess, Server, TestDatabase, command};
 use mongodb::Database;
 use rustix::process::{Pid, Signal};
@@ -23,21 +23,15 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_mongo-lease");
 
-/// The variables that the binary reads.
-const VARIABLES: [&str; 5] = [
-    "MONGODB_URI",
-    "MONGO_LEASE_DB",
-    "MONGO_LEASE_COLLECTION",
-    "MONGO_LEASE_TTL",
-    "MONGO_LEASE_OWNER",
-];
-
 /// The binary, with nothing of ours in its environment.
 pub(crate) fn tool(arguments: &[&str]) -> Command {
     let mut command = Command::from(command(BINARY));
     command.args(arguments).stdin(Stdio::null());
-    for variable in VARIABLES {
-        command.env_remove(variable);
+    // Those that the binary reads, and those of the tests, such as `MONGO_LEASE_MODEL`.
+    for (variable, _) in std::env::vars_os() {
+        if variable.to_string_lossy().starts_with("MONGO") {
+            command.env_remove(variable);
+        }
     }
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -64,8 +58,11 @@ pub(crate) async fn fresh() -> TestDatabase {
 
 /// Makes the indexes.
 pub(crate) async fn migrate(database: &Database) {
-    let _made: LeaseManagerBuilder =
-        LeaseManager::builder(database).ensure_indexes().await.expect("the indexes are made");
+    let _made = LeaseManager::builder(database)
+        .ensure_indexes(true)
+        .build()
+        .await
+        .expect("the indexes are made");
 }
 
 /// A manager of this test's own.

@@ -12,8 +12,8 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::{StreamExt, TryStreamExt};
-use mongo_lease::tower::KeyRules;
-use mongo_lease::{Attempt, Error, LeaseInfo, LeaseKey, LeaseManager, Released};
+use mongo_lease::{Error, LeaseInfo, LeaseKey, LeaseManager, Released};
+use mongo_lease_tower::KeyRules;
 use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
@@ -80,10 +80,7 @@ struct Gone {
 
 impl Locks {
     pub(crate) fn new(leases: &LeaseManager) -> mongo_lease::Result<Locks> {
-        // Keys contain none of the special characters of patterns.
-        let is_plain =
-            |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
-        let rules = KeyRules::new(PREFIX)?.characters(is_plain);
+        let rules = KeyRules::new(PREFIX)?;
         Ok(Locks { leases: leases.clone(), rules, granted: Arc::default() })
     }
 
@@ -108,8 +105,16 @@ impl Locks {
 
     /// The lease's name, and its value.
     fn name_and_value(&self, key: &str, id: String) -> Result<(String, String), Problem> {
-        self.rules.name(&id).map_err(invalid)?;
-        Ok((self.rules.name(key).map_err(invalid)?, id))
+        let _valid = self.name(&id)?;
+        Ok((self.name(key)?, id))
+    }
+
+    /// The lease's name. A key contains none of the special characters of patterns.
+    fn name(&self, key: &str) -> Result<String, Problem> {
+        let is_plain =
+            |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+        let name = self.rules.name(key).ok().filter(|_| key.chars().all(is_plain));
+        name.ok_or_else(|| Problem::new(StatusCode::BAD_REQUEST, "invalid"))
     }
 
     /// Hands the lease to the client.
@@ -138,10 +143,6 @@ impl Locks {
     }
 }
 
-fn invalid(_: mongo_lease::tower::InvalidKey) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "invalid")
-}
-
 /// A repeated request with the same id is granted again, and renews the lock. So a lost answer does not lock a client
 /// out.
 async fn acquire(
@@ -154,9 +155,10 @@ async fn acquire(
     if let Some(ttl) = asked.ttl_ms {
         ask = ask.ttl(Duration::from_millis(ttl).min(TTL_MAX));
     }
-    match ask.try_once().await? {
-        Attempt::Granted(lease) => Ok(Json(locks.hand_out(key, lease).await?)),
-        Attempt::Busy(held) => Err(Problem::held(&held)),
+    match ask.wait(Duration::ZERO).await {
+        Ok(lease) => Ok(Json(locks.hand_out(key, lease).await?)),
+        Err(Error::Busy(held)) => Err(Problem::held(&held)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -194,7 +196,7 @@ async fn release(
 }
 
 async fn inspect(State(locks): State<Locks>, Path(key): Path<String>) -> Answer<LockView> {
-    let name = locks.rules.name(&key).map_err(invalid)?;
+    let name = locks.name(&key)?;
     let look = match locks.leases.get(name).await? {
         Some(info) => view(&info),
         None => LockView { key, held: false, remaining_ms: 0 },

@@ -7,11 +7,11 @@
 //! releases every lease and every lock that it has granted.
 //!
 //! | environment | default | |
-//! | `MONGODB_URI` | its own server | where the leases are |
 //! | `MONGODB_URI` | a server of its own | where the leases are |
 //! | `AXUM_SERVICE_DATABASE` | a new one, dropped at the end | several processes share one |
 //! | `AXUM_SERVICE_LISTEN` | `127.0.0.1:8080` | port 0 selects a free port |
 //! | `AXUM_SERVICE_TTL_MS` | 30000 | how long the leases of a crashed process last |
+//! | `DRAIN_SECONDS` | 10 | how long requests in progress may take after the stop signal |
 
 #![allow(clippy::print_stdout, reason = "an example talks to a person")]
 
@@ -31,9 +31,6 @@ use tokio::net::TcpListener;
 
 use crate::locks::Locks;
 
-/// How long requests in progress may take after the stop signal.
-const DRAIN: Duration = Duration::from_secs(10);
-
 const HELP: &str = "\
 POST   /invoices/{id}/payment     pays an invoice: one at a time for each, on all machines
 POST   /lock/{key}/{id}?ttl_ms=   takes a lock with the id as its value: 200, or 409 when it is held
@@ -47,8 +44,9 @@ GET    /locks?pattern=job-*       lists those that are held
 async fn main() -> Result<(), Box<dyn Error>> {
     let (database, is_ours) = database().await?;
     let ttl = setting("AXUM_SERVICE_TTL_MS").map_or(Ok(30_000), |ttl| ttl.parse())?;
+    let drain = setting("DRAIN_SECONDS").map_or(Ok(10), |drain| drain.parse())?;
     // In production: `mongo-lease-migrate up`, once.
-    let builder = LeaseManager::builder(&database).owner("axum-service").ensure_indexes().await?;
+    let builder = LeaseManager::builder(&database).owner("axum-service").ensure_indexes(true);
     let leases = builder.ttl(Duration::from_millis(ttl)).build().await?;
     let locks = Locks::new(&leases)?;
     let service = Router::new()
@@ -61,7 +59,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = listener.local_addr()?;
     println!("Listening on http://{address}, with leases in the database {}.", database.name());
     println!("Try: curl -i -X POST http://{address}/lock/report/me\n\n{HELP}");
-    serve(listener, service).await?;
+    serve(listener, service, Duration::from_secs(drain)).await?;
 
     // Clients hold the locks, and the manager does not know them any more: so they are released first.
     let released = locks.release_all().await + leases.shutdown().await.released;
@@ -72,8 +70,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Serves until the stop signal, and then until the requests in progress are answered.
-async fn serve(listener: TcpListener, service: Router) -> Result<(), Box<dyn Error>> {
+/// Serves until the stop signal, and then until the requests in progress are answered, or this time is over.
+async fn serve(
+    listener: TcpListener,
+    service: Router,
+    drain: Duration,
+) -> Result<(), Box<dyn Error>> {
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let told = |mut stopped: tokio::sync::watch::Receiver<bool>| async move {
         // It fails if the sender has gone, which also means stop.
@@ -84,7 +86,7 @@ async fn serve(listener: TcpListener, service: Router) -> Result<(), Box<dyn Err
         end_signal().await?;
         println!("Ending: no more requests are taken.");
         stop.send_replace(true);
-        tokio::time::sleep(DRAIN).await;
+        tokio::time::sleep(drain).await;
         Ok::<(), Box<dyn Error>>(())
     };
     tokio::select! {

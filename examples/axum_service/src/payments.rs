@@ -8,8 +8,8 @@ use axum::routing::post;
 use axum::{Extension, Json, Router};
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::{Collection, Database};
-use mongo_lease::tower::{HeldLease, KeyRules, LeaseLayer, OnLoss, key};
 use mongo_lease::{LeaseManager, Result};
+use mongo_lease_tower::{HeldLease, KeyRules, LeaseLayer, OnLoss, key};
 use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
@@ -22,7 +22,7 @@ const WORK_MAX: Duration = Duration::from_secs(30);
 /// With `layer` in place of `route_layer`, the layer would also get the paths that no route has, and refuse them.
 pub(crate) fn routes(leases: &LeaseManager, database: &Database) -> Result<Router> {
     let layer = LeaseLayer::new(leases, key::path_parameter("/invoices/{id}/payment", "id")?)
-        .key_rules(KeyRules::new("invoice")?.bytes_max(64))
+        .key_rules(KeyRules::new("invoice")?)
         .on_loss(OnLoss::Answer503)
         .acquire_with(|acquire| acquire.max_hold(2 * WORK_MAX));
     Ok(Router::new()

@@ -30,7 +30,7 @@ async fn main() -> Result<()> {
     let name = setting("CRON_JOBS_DATABASE", "cron_jobs");
     let database = Client::with_uri_str(server.uri()).await?.database(&name);
     // In production: `mongo-lease-migrate up`, once.
-    let builder = LeaseManager::builder(&database).owner("cron-jobs").ensure_indexes().await?;
+    let builder = LeaseManager::builder(&database).owner("cron-jobs").ensure_indexes(true);
     let leases = builder.build().await?;
     println!("Another machine: MONGODB_URI='{}' cargo run -p cron_jobs", server.uri());
 

@@ -64,7 +64,7 @@ pub async fn use_leases(leases: &LeaseManager) -> Result<(), Box<dyn Error>> {
 
     let lease = leases.acquire("report").await?;
     // As an operator does, with `mongo-lease release`.
-    leases.force_release("report", lease.value()).await?;
+    leases.release("report", lease.value()).await?;
     assert!(lease.renew().await.is_err(), "it is lost");
     Ok(())
 }

@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let server = Server::from_env("MONGODB_URI").unwrap_or_else(Server::start);
     let database = server.database().await;
-    let builder = LeaseManager::builder(&database).owner("example").ensure_indexes().await?;
+    let builder = LeaseManager::builder(&database).owner("example").ensure_indexes(true);
     let leases = builder.build().await?;
     println!("1. A scrape before the first lease:\n\n{}", scrape.render());
 

@@ -10,7 +10,7 @@ use super::commands::{Change, look_at_build, read_build};
 use super::error::{CANNOT_CONVERT, Error, Failure, Result};
 use super::sender::{ask, delays, send};
 use super::step::{Action, Step};
-use super::{IndexPlan, look};
+use super::{IndexPlan, Needs, look};
 
 /// The time limit of a step. An index build on a large collection takes hours, and giving up gains nothing.
 const STEP_DEADLINE: Duration = Duration::from_secs(14 * 24 * 3600);
@@ -79,7 +79,7 @@ impl IndexPlan {
                 last = Some(failure);
                 sleep(delays.next().unwrap_or(TELL_EVERY)).await;
             }
-            difference = look(&self.database, &self.collection).await?;
+            difference = look(&self.database, &self.collection, Needs::Everything).await?;
         }
         let problem = "another process keeps changing the indexes".to_owned();
         Err(last.map_or(Error::Blocked { problem }, Error::from))

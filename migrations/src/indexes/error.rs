@@ -147,6 +147,11 @@ impl Failure {
         self.server_code().is_some_and(|code| LOOK_AGAIN.contains(&code)) || self.is_passing()
     }
 
+    /// Whether the user lacks a privilege.
+    pub(super) fn is_unauthorized(&self) -> bool {
+        matches!(self, Failure::Driver(error) if is_unauthorized(error))
+    }
+
     /// The error for a failed command that needs this privilege.
     pub(super) fn explain(self, privilege: &'static str, namespace: &str) -> Error {
         if let Failure::Driver(source) = &self

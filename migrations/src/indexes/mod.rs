@@ -38,6 +38,7 @@ pub use holder::Holder;
 pub use obstacle::{DuplicateName, Obstacle, ObstacleKind};
 pub use step::{Step, StepKind};
 
+use commands::FoundCollection;
 use difference::{Difference, Found, difference};
 use error::{API_STRICT, Failure, IS_A_VIEW, NAMESPACE_NOT_FOUND, UNAUTHORIZED};
 use sender::ask;
@@ -74,7 +75,25 @@ pub struct IndexPlan {
 ///
 /// Dropping the future changes nothing.
 pub async fn plan(database: &Database, collection: &str) -> Result<IndexPlan> {
-    let difference = look(database, collection).await?;
+    let difference = look(database, collection, Needs::Everything).await?;
+    let (database, collection) = (database.clone(), collection.to_owned());
+    Ok(IndexPlan { database, collection, difference })
+}
+
+/// Examines a collection as a service's user may, who lacks `listCollections`. Changes nothing.
+///
+/// Without that privilege it cannot tell a capped collection from another one. Otherwise the result is that of
+/// [`plan`].
+///
+/// # Errors
+///
+/// Those of [`plan`], without `listCollections`.
+///
+/// # Cancel safety
+///
+/// Dropping the future changes nothing.
+pub async fn examine(database: &Database, collection: &str) -> Result<IndexPlan> {
+    let difference = look(database, collection, Needs::IndexesAlone).await?;
     let (database, collection) = (database.clone(), collection.to_owned());
     Ok(IndexPlan { database, collection, difference })
 }
@@ -164,18 +183,33 @@ impl fmt::Display for IndexPlan {
     }
 }
 
+/// How much a user must be able to see.
+#[derive(Clone, Copy, PartialEq)]
+enum Needs {
+    /// All that a change depends on.
+    Everything,
+    /// The indexes, which a service's user sees.
+    IndexesAlone,
+}
+
 /// Reads everything that a plan is made from.
-async fn look(database: &Database, collection: &str) -> Result<Difference> {
+async fn look(database: &Database, collection: &str, needs: Needs) -> Result<Difference> {
     let namespace = format!("{}.{collection}", database.name());
     let version = |reply: &Document| Some(commands::read_wire_version(reply));
     let wire_version = ask(database, commands::hello(), LOOK_DEADLINE, version).await?;
     let command = commands::list_collection(collection);
-    let stands_there = ask(database, command, LOOK_DEADLINE, commands::read_collection)
-        .await
-        .map_err(|failure| failure.explain("listCollections", &namespace))?;
-    let indexes = match list(database, collection).await {
+    let stands_there = ask(database, command, LOOK_DEADLINE, commands::read_collection).await;
+    let is_hidden = matches!(&stands_there, Err(failure) if failure.is_unauthorized());
+    let (stands_there, listed) = if is_hidden && needs == Needs::IndexesAlone {
+        let listed = list(database, collection).await;
+        (seen_in_listing(&listed), listed)
+    } else {
+        let found = stands_there.map_err(|it| it.explain("listCollections", &namespace))?;
+        (found, list(database, collection).await)
+    };
+    let indexes = match listed {
         Ok(indexes) => indexes,
-        // The other query has shown which object it is instead of a collection.
+        // The object is known, and has no indexes.
         Err(failure) if is_no_collection(&failure) => Vec::new(),
         Err(failure) => return Err(failure.explain("listIndexes", &namespace)),
     };
@@ -202,6 +236,17 @@ async fn look(database: &Database, collection: &str) -> Result<Difference> {
         }
     }
     Ok(difference)
+}
+
+/// The object that has the collection's name, as far as the listing of its indexes tells. A capped collection looks
+/// like another one.
+fn seen_in_listing(listed: &Result<Vec<Document>, Failure>) -> Option<FoundCollection> {
+    let kind = match listed {
+        Ok(_) => "collection",
+        Err(failure) if failure.server_code() == Some(IS_A_VIEW) => "view",
+        Err(_) => return None,
+    };
+    Some(FoundCollection { kind: kind.to_owned(), is_capped: false })
 }
 
 /// Whether the server refuses to make an index unique for this client: MongoDB 7.0 does under the strict Stable API.

@@ -61,3 +61,15 @@ fn no_connection_string_is_so_wrong_that_it_is_shown() {
         kept(&glued);
     }
 }
+
+/// The password is neither shown nor do its short pieces hide what to do.
+#[test]
+fn a_password_that_is_not_encoded_is_refused_with_the_reason() {
+    for password in ["p@ss", "a@b", "en", "b/c"] {
+        let mut command = tool(&["up"]);
+        command.env("MONGODB_URI", format!("mongodb://app:{password}:@localhost/app"));
+        let ran = run(command);
+        let reason = "An invalid argument was provided: password must be URL encoded\n";
+        assert!(ran.exit == 2 && ran.talk.ends_with(reason), "{password}: {ran:?}");
+    }
+}

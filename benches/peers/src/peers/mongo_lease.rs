@@ -19,7 +19,7 @@ pub(crate) struct MongoLease {
 
 /// Creates the indexes, which is the work of a migration.
 pub(crate) async fn prepare(uri: &str) -> Outcome<()> {
-    LeaseManager::builder(&database(uri).await?).ensure_indexes().await?;
+    LeaseManager::builder(&database(uri).await?).ensure_indexes(true).build().await?;
     Ok(())
 }
 

@@ -19,7 +19,7 @@ use crate::unit::Unit;
 /// The most that a lease costs beside ten times fewer.
 const FLAT: f64 = 1.5;
 
-const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(60);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A figure of all sizes: microseconds, or commands for a thousand.
 struct Row {
@@ -97,7 +97,7 @@ async fn ends(size: usize) -> Outcome<Vec<Row>> {
     let setup = Setup::new().await?;
     // The default of 10 s ends before the server has deleted 100,000, and then there is no time for each to measure.
     let builder = LeaseManager::builder(setup.databases.by_default().await?);
-    let leases = builder.shutdown_deadline(SHUTDOWN_DEADLINE).build().await?;
+    let leases = builder.shutdown_timeout(SHUTDOWN_TIMEOUT).build().await?;
     let held = burst(&leases, size).await?;
     let started = Instant::now();
     let ShutdownReport { released, left_to_expire, .. } = leases.shutdown().await;

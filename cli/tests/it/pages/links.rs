@@ -118,7 +118,7 @@ fn the_tests_that_the_comparison_names_are_there() {
     let code: String = sources.iter().map(|file| read(file)).collect();
     let page = read(&root().join("docs/comparison.md"));
     let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| ")).collect();
-    assert!(rows.len() > 20, "{rows:?}");
+    assert!(rows.len() > 15, "{rows:?}");
     for row in rows.iter().filter(|row| !row.contains("| --- |") && !row.contains("tests here")) {
         let cell = row.trim_end_matches(" |").rsplit(" | ").next().expect("a cell");
         let names: Vec<_> = quoted(cell).collect();

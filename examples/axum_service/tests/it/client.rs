@@ -4,7 +4,7 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client as Legacy, Error};
 use hyper_util::rt::TokioExecutor;
-use mongo_lease::tower::http::{HeaderMap, Method, Request, StatusCode};
+use mongo_lease_tower::http::{HeaderMap, Method, Request, StatusCode};
 use serde_json::Value;
 
 use crate::service::soon;

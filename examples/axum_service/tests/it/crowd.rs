@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use mongo_lease::tower::http::{Method, StatusCode};
 use mongo_lease_testbed::Server;
+use mongo_lease_tower::http::{Method, StatusCode};
 use tokio::task::JoinSet;
 
 use crate::client::{Answer, Client};

@@ -4,12 +4,12 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::tower::http::{Method, StatusCode};
-use mongo_lease_testbed::{LineProcess, TestDatabase, command};
+use mongo_lease_testbed::{LineProcess, Server, TestDatabase, command};
+use mongo_lease_tower::http::{Method, StatusCode};
 use serde_json::json;
 
 use crate::client::Client;
-use crate::service::{setup, soon, until_held};
+use crate::service::{Service, setup, soon, until_held};
 
 /// Set in the process that plays a client which is killed.
 const VICTIM: &str = "AXUM_SERVICE_TEST_VICTIM";
@@ -50,6 +50,30 @@ async fn the_order_to_end_lets_requests_end_and_releases_everything() {
     assert_eq!(documents(&database).await, 0);
     let refused = client.try_ask(Method::GET, &address, "/", None).await;
     assert!(refused.is_err(), "{refused:?}");
+}
+
+/// `docs/deploy/deployment.yaml` sets this variable.
+#[tokio::test]
+async fn a_request_that_outlasts_the_drain_time_is_cut_off() {
+    let database = Server::shared().database().await;
+    let ttl = Duration::from_secs(300);
+    let service = Service::start_with(&database, ttl, &[("DRAIN_SECONDS", "1")]).await;
+    let (client, address) = (Client::new(), service.address.clone());
+    let paying = tokio::spawn(async move {
+        // Longer than anything here waits.
+        let path = "/invoices/1/payment?work_ms=300000";
+        client.try_ask(Method::POST, &address, path, None).await
+    });
+    until_held(&database, "invoice:1").await;
+    let told = Instant::now();
+    service.terminate();
+    let (status, said) = soon("its end", service.end()).await;
+    assert!(status.success(), "{status}");
+    assert!(told.elapsed() >= Duration::from_secs(1), "{:?}", told.elapsed());
+    assert_eq!(said.last().map(String::as_str), Some("Done: 1 leases released."));
+    assert_eq!(documents(&database).await, 0);
+    // With an answer or without one.
+    let _ended = soon("the request", paying).await.unwrap();
 }
 
 /// A client process is killed during a payment, while it holds a lock.

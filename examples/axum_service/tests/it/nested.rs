@@ -7,9 +7,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::routing::post;
 use mongo_lease::LeaseManager;
-use mongo_lease::tower::http::{Request, StatusCode};
-use mongo_lease::tower::{LeaseLayer, key};
 use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_tower::http::{Request, StatusCode};
+use mongo_lease_tower::{LeaseLayer, key};
 use tokio::sync::{mpsc, oneshot};
 use tower::ServiceExt;
 use tracing::field::{Field, Visit};
@@ -53,7 +53,7 @@ type Payment = oneshot::Sender<()>;
 
 async fn manager() -> (TestDatabase, LeaseManager) {
     let database = Server::shared().database().await;
-    let builder = LeaseManager::builder(&database).ensure_indexes().await.expect("the indexes");
+    let builder = LeaseManager::builder(&database).ensure_indexes(true);
     let leases = builder.build().await.expect("a manager");
     (database, leases)
 }

@@ -35,12 +35,22 @@ pub(crate) struct Service {
 impl Service {
     /// Starts the service on this database, with this ttl, and returns when it listens.
     pub(crate) async fn start(database: &TestDatabase, ttl: Duration) -> Service {
+        Service::start_with(database, ttl, &[]).await
+    }
+
+    /// The same, with these variables.
+    pub(crate) async fn start_with(
+        database: &TestDatabase,
+        ttl: Duration,
+        variables: &[(&str, &str)],
+    ) -> Service {
         let mut program = command(env!("CARGO_BIN_EXE_axum_service"));
         program
             .env("MONGODB_URI", Server::shared().uri())
             .env("AXUM_SERVICE_DATABASE", database.name())
             .env("AXUM_SERVICE_LISTEN", "127.0.0.1:0")
-            .env("AXUM_SERVICE_TTL_MS", ttl.as_millis().to_string());
+            .env("AXUM_SERVICE_TTL_MS", ttl.as_millis().to_string())
+            .envs(variables.iter().copied());
         let mut process = LineProcess::start_without_input(program).expect("a process");
         let first = process.line().await.expect("it listens");
         let address = first.split(['/', ',']).nth(2).expect("an address").to_owned();

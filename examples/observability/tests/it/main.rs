@@ -10,8 +10,8 @@ use opentelemetry_sdk::trace::SpanData;
 
 async fn manager() -> (TestDatabase, LeaseManager) {
     let database = Server::shared().database().await;
-    let builder = LeaseManager::builder(&database).owner("example").ensure_indexes().await;
-    let leases = builder.expect("indexes").build().await.expect("a manager");
+    let builder = LeaseManager::builder(&database).owner("example").ensure_indexes(true);
+    let leases = builder.build().await.expect("a manager");
     (database, leases)
 }
 
