@@ -152,16 +152,10 @@ impl<'a> Sight<'a> {
                     continue;
                 }
                 let at = self.evidence().moment(change.wall);
-                let late = ended.max(at) + self.margin();
-                // The next call of the process has inherited its entry, and with it this grant. Where it is not polled,
-                // it has not heard of that.
-                let has_taken = |heir: &Call| {
-                    self.facts.heard.contains_key(&grant.value[..])
-                        || self.history.excused.contains(heir.id)
-                };
-                if self.heirs(call, ended, late).any(has_taken) {
+                let Some(left) = self.left_by_heirs(call, &grant.value, ended.max(at)) else {
                     continue;
-                }
+                };
+                let late = left + self.margin();
                 let is_calm = self.is_calm(call.by, call.invoked.saturating_sub(AFTERMATH), late);
                 let is_dead = self.facts.deaths.contains_key(call.by);
                 if is_calm && !is_dead && self.grant_ended(&grant.id) > late {
@@ -172,19 +166,33 @@ impl<'a> Sight<'a> {
         }
     }
 
-    /// The calls of the same process that wait for the same lease when this one ends, and until then.
-    fn heirs(
-        &self,
-        call: &'a Call<'a>,
-        ended: Nanos,
-        until: Nanos,
-    ) -> impl Iterator<Item = &'a Call<'a>> {
-        let id = call.id;
+    /// When nobody of the process waits any more who has inherited the entry of an ended call, and the grant with it.
+    /// `None`: never, or one of them has heard of the grant.
+    ///
+    /// The next call of the process inherits. Where that one is not polled, it hears of nothing until its turn is over.
+    fn left_by_heirs(&self, call: &Call<'_>, value: &str, ended: Nanos) -> Option<Nanos> {
         let others = self.calls.get(&(call.by, call.name)).into_iter().flatten();
-        others.copied().filter(move |other| {
-            let is_open = other.answered().is_none_or(|answered| answered >= until);
-            is_open && other.invoked <= ended && other.id != id
-        })
+        let others: Vec<_> = others.filter(|other| other.id != call.id).collect();
+        let mut left = ended;
+        loop {
+            let heirs = others.iter().filter(|heir| {
+                let waits = heir.answered().is_none_or(|answered| answered > left);
+                heir.invoked <= left && waits
+            });
+            let mut longest = left;
+            for heir in heirs {
+                if self.facts.heard.contains_key(value) {
+                    return None;
+                }
+                if self.history.excused.contains(heir.id) {
+                    longest = longest.max(heir.answered()?);
+                }
+            }
+            if longest == left {
+                return Some(left);
+            }
+            left = longest;
+        }
     }
 
     /// A holder that renews loses nothing.
