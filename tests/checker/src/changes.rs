@@ -24,6 +24,9 @@ pub struct State {
     pub queue: Vec<Waiting>,
 }
 
+/// The identity of a grant, and the server's clock at the command that granted it, in milliseconds.
+pub type GrantKey<'a> = (&'a str, i64);
+
 /// A holder in the document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Grant {
@@ -120,6 +123,12 @@ impl State {
 }
 
 impl Grant {
+    /// What tells it from every other grant of its lease: its identity, and when it was made. A call's request that
+    /// arrives again after its document was deleted makes a second grant of the same identity.
+    pub fn key(&self) -> GrantKey<'_> {
+        (&self.id, self.acquired_at)
+    }
+
     fn of(holder: &Document) -> Grant {
         Grant {
             value: text(holder, "value"),

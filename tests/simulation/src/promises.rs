@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use mongo_lease_checker::changes::Change;
+use mongo_lease_checker::changes::{Change, GrantKey};
 use mongo_lease_checker::history::What;
 use mongo_lease_checker::maps::{Map, OrderedMap};
 use mongo_lease_checker::{Call, Evidence, Facts, Hold, MILLI, Nanos, SECOND, Violation};
@@ -115,8 +115,8 @@ impl<'a> Sight<'a> {
         !self.plan.faults.iter().any(ails)
     }
 
-    fn grant_ended(&self, grant: &str) -> Nanos {
-        let ended = self.facts.grants_ended.get(grant);
+    fn grant_ended(&self, grant: GrantKey<'_>) -> Nanos {
+        let ended = self.facts.grants_ended.get(&grant);
         ended.map_or(Nanos::MAX, |wall| self.evidence().moment(*wall))
     }
 
@@ -135,7 +135,7 @@ impl<'a> Sight<'a> {
             }
             let (late, by) = (let_go + self.margin(), self.facts.deaths.contains_key(hold.by));
             let is_calm = self.is_calm(hold.by, let_go.saturating_sub(AFTERMATH), late);
-            if is_calm && !by && self.grant_ended(hold.grant) > late {
+            if is_calm && !by && self.grant_ended(hold.key()) > late {
                 let text = format!("{} of {} was released and goes on", hold.call, hold.name);
                 self.add("Release", late, (hold.name, hold.call), text);
             }
@@ -158,7 +158,7 @@ impl<'a> Sight<'a> {
                 let late = left + self.margin();
                 let is_calm = self.is_calm(call.by, call.invoked.saturating_sub(AFTERMATH), late);
                 let is_dead = self.facts.deaths.contains_key(call.by);
-                if is_calm && !is_dead && self.grant_ended(&grant.id) > late {
+                if is_calm && !is_dead && self.grant_ended(grant.key()) > late {
                     let text = format!("{} has ended, and {} is still its", call.id, call.name);
                     self.add("GiveBack", late, (call.name, call.id), text);
                 }
@@ -254,7 +254,7 @@ impl<'a> Sight<'a> {
                 hold.name != JOB && !PLAIN.contains(&hold.name) && !was_lost
             };
             let holds = self.facts.holds.iter().filter(mine).filter(kept);
-            let on = holds.filter(|it| !it.grant.is_empty() && self.grant_ended(it.grant) > late);
+            let on = holds.filter(|it| !it.grant.is_empty() && self.grant_ended(it.key()) > late);
             let on: Vec<&Hold> = on.filter(|_| is_calm).collect();
             for hold in on {
                 let text = format!("{} of {} outlives the shutdown", hold.call, hold.name);

@@ -1,7 +1,7 @@
 //! Compares the beliefs of holders with the documents.
 
 use super::{Evidence, Facts, Found, Hold, Invariant, Violation};
-use crate::changes::{Change, Grant, State, manager};
+use crate::changes::{Change, Grant, GrantKey, State, manager};
 use crate::maps::{Map, Set};
 use crate::permits;
 use crate::time::{MILLI, Nanos};
@@ -11,22 +11,19 @@ const GRAIN: Nanos = 3 * MILLI;
 
 /// No holder believes for longer than the document says.
 pub(super) fn belief(evidence: &Evidence, facts: &Facts, found: &mut Found) {
-    let mut by_grant: Map<&str, Vec<(&Change, &Grant)>> = Map::default();
+    let mut by_grant: Map<GrantKey<'_>, Vec<(&Change, &Grant)>> = Map::default();
     for change in &evidence.changes {
         for grant in change.after.iter().flat_map(|after| &after.grants) {
-            by_grant.entry(&grant.id).or_default().push((change, grant));
+            by_grant.entry(grant.key()).or_default().push((change, grant));
         }
     }
     for hold in &facts.holds {
-        let changes = by_grant.get(hold.grant).map(Vec::as_slice).unwrap_or_default();
+        let changes = by_grant.get(&hold.key()).map(Vec::as_slice).unwrap_or_default();
         for (at, until) in &hold.beliefs {
             // The holder could not know of later writes.
             let mut known = changes.iter().rev();
             let latest = at + GRAIN + evidence.terms.clock_error;
-            let newest = known.find(|(change, grant)| {
-                let is_this = grant.acquired_at == hold.granted_at;
-                is_this && evidence.moment(change.wall) <= latest
-            });
+            let newest = known.find(|(change, _)| evidence.moment(change.wall) <= latest);
             // A grant that is not in the oplog has no right token either.
             let Some((_, grant)) = newest else { continue };
             let expires = evidence.moment(grant.expires_at);
@@ -43,14 +40,13 @@ pub(super) fn belief(evidence: &Evidence, facts: &Facts, found: &mut Found) {
 
 /// No grant is removed or handed off under a holder that believes.
 pub(super) fn removal(evidence: &Evidence, facts: &Facts, found: &mut Found) {
-    let holds: Map<&str, &Hold> = facts.holds.iter().map(|hold| (hold.grant, hold)).collect();
+    let holds: Map<_, &Hold> = facts.holds.iter().map(|hold| (hold.key(), hold)).collect();
     for change in &evidence.changes {
         let at = evidence.moment(change.wall);
         for grant in change.ended() {
-            let Some(hold) = holds.get(grant.id.as_str()) else { continue };
-            let is_this = grant.acquired_at == hold.granted_at;
+            let Some(hold) = holds.get(&grant.key()) else { continue };
             let until = hold.believed_until();
-            if is_this && until > at + GRAIN + evidence.terms.clock_error {
+            if until > at + GRAIN + evidence.terms.clock_error {
                 let granted: Vec<&str> = change.granted().map(|grant| &grant.call[..]).collect();
                 let by = (until - at) / MILLI;
                 let (call, name) = (&hold.call, &hold.name);

@@ -33,7 +33,7 @@ pub fn freed(evidence: &Evidence, facts: &Facts, hold: &Hold) -> Option<Freed> {
     let fair = hold.ttl_ms * MILLI + terms.max_clock_skew + 2 * terms.waiter_ttl;
     let fair = fair + terms.allowances.freeing;
     let deadline = facts.deadline(died, fair, None);
-    let ended = facts.grants_ended.get(&hold.grant).map(|wall| evidence.moment(*wall));
+    let ended = facts.grants_ended.get(&hold.key()).map(|wall| evidence.moment(*wall));
     let freed = match hold.permits.is_exclusive() {
         true => ended,
         // A share that has expired stays in the document until somebody is admitted, and counts for nothing.
@@ -47,7 +47,7 @@ pub fn freed(evidence: &Evidence, facts: &Facts, hold: &Hold) -> Option<Freed> {
 fn expired_at(evidence: &Evidence, hold: &Hold) -> Option<Nanos> {
     let grants = evidence.changes.iter().rev().flat_map(|change| &change.after);
     let mut grants = grants.flat_map(|state| &state.grants);
-    let last = grants.find(|grant| grant.id == hold.grant)?;
+    let last = grants.find(|grant| grant.key() == hold.key())?;
     Some(evidence.moment(last.expires_at)).filter(|at| *at <= evidence.known_until)
 }
 

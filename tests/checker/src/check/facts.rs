@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::Evidence;
-use crate::changes::{Grant, State};
+use crate::changes::{Grant, GrantKey, State};
 use crate::history::{CURSOR, Ending, KILL_WORKER, Outcome, What};
 use crate::maps::{Map, OrderedMap, Set};
 use crate::permits::Permits;
@@ -83,7 +83,12 @@ pub struct Hold<'a> {
     pub lost: Option<Nanos>,
 }
 
-impl Hold<'_> {
+impl<'a> Hold<'a> {
+    /// Its grant.
+    pub fn key(&self) -> GrantKey<'a> {
+        (self.grant, self.granted_at)
+    }
+
     /// The end of its belief, by the whole history. A process that dies takes nothing back.
     pub fn believed_until(&self) -> Nanos {
         let until = self.beliefs.iter().map(|(_, until)| *until).max().unwrap_or(self.began);
@@ -128,7 +133,7 @@ pub struct Facts<'a> {
     /// When the holder with each value heard of its grant.
     pub heard: Map<&'a str, Nanos>,
     /// When each grant ended, by the servers' clock in milliseconds.
-    pub grants_ended: Map<&'a str, i64>,
+    pub grants_ended: Map<GrantKey<'a>, i64>,
     /// The times in which a fault or its aftermath puts off waiters, in the order of their beginnings.
     put_off: Vec<(Nanos, Nanos)>,
 }
@@ -194,7 +199,7 @@ impl<'a> Facts<'a> {
                 by_token.insert((change.token, &change.name), after);
             }
             for ended in change.ended() {
-                self.grants_ended.entry(&ended.id).or_insert(change.wall);
+                self.grants_ended.entry(ended.key()).or_insert(change.wall);
             }
             let at = evidence.moment(change.wall);
             for granted in change.granted() {

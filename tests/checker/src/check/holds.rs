@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Evidence, Facts, Found, Hold, Invariant, Violation};
-use crate::changes::State;
+use crate::changes::{GrantKey, State};
 use crate::history::What;
 use crate::maps::Map;
 use crate::permits::{self, Permits};
@@ -64,13 +64,13 @@ pub(super) fn tokens(evidence: &Evidence, facts: &Facts, found: &mut Found) {
         last.is_some_and(|(_, after)| after.is_some_and(|it| it.grant_of(hold.value).is_some()))
     };
     let made = evidence.changes.iter().enumerate();
-    let made = made.flat_map(|(place, change)| change.granted().map(move |it| (&it.id[..], place)));
+    let made = made.flat_map(|(place, change)| change.granted().map(move |it| (it.key(), place)));
     let made = made.filter(|_| evidence.terms.are_clocks_unbound());
-    let made: Map<&str, usize> = made.collect();
+    let made: Map<GrantKey<'_>, usize> = made.collect();
     for (name, mut holds) in facts.by_name() {
         if evidence.terms.are_clocks_unbound() {
             // A holder may hear of its grant when another has the lease already: then the oplog's order counts.
-            holds.sort_by_key(|hold| made.get(hold.grant));
+            holds.sort_by_key(|hold| made.get(&hold.key()));
         }
         // For each kind of request, the greatest token so far.
         let mut newest: BTreeMap<Permits, (u64, &str)> = BTreeMap::new();
@@ -101,9 +101,9 @@ pub(super) fn tokens(evidence: &Evidence, facts: &Facts, found: &mut Found) {
 pub(super) fn fence(evidence: &Evidence, facts: &Facts, found: &mut Found) {
     // By the oplog, and not by the holder's report: in a control, that may be anything.
     let granted = evidence.changes.iter().rev();
-    let granted = granted.flat_map(|it| it.granted().map(|grant| (&grant.id[..], it.token)));
-    let times: Map<&str, u64> = granted.collect();
-    let time = |hold: &Hold| times.get(hold.grant).copied().unwrap_or(hold.token);
+    let granted = granted.flat_map(|it| it.granted().map(|grant| (grant.key(), it.token)));
+    let times: Map<GrantKey<'_>, u64> = granted.collect();
+    let time = |hold: &Hold| times.get(&hold.key()).copied().unwrap_or(hold.token);
     let of_hold = |hold: &Hold| (time(hold), hold.permits.is_exclusive());
     let order: Map<&str, (u64, bool)> =
         facts.holds.iter().map(|hold| (hold.call, of_hold(hold))).collect();

@@ -79,3 +79,21 @@ fn a_holder_does_not_believe_in_the_same_calls_next_grant() {
     story.0.terms.clock_error = 50 * MILLI;
     assert_eq!(check_only(&story.0, &[Invariant::Belief]), []);
 }
+
+/// A request that arrives again grants a second time. The fence goes by the order of the grants that holders heard of.
+#[test]
+fn a_write_under_the_same_calls_next_grant_is_after_those_of_grants_between() {
+    let mut story = Story::new();
+    story.invoke(100, "a/1").write(110, Some(held("a/1", 110))).write(120, None);
+    story.grant(200, "b/1").judge(230, "b/1", 210, true).release(240, "b/1");
+    story.write(300, Some(held("a/1", 300))).told(310, "a/1", 300, 2_200);
+    story.judge(320, "a/1", 300, true);
+    assert_eq!(check_only(&story.0, &[Invariant::Fence]), []);
+    // Its holder heard of the first one.
+    let mut earlier = Story::new();
+    earlier.invoke(100, "a/1").write(110, Some(held("a/1", 110))).told(115, "a/1", 110, 2_000);
+    earlier.write(120, None).grant(200, "b/1").judge(230, "b/1", 210, true).release(240, "b/1");
+    earlier.write(300, Some(held("a/1", 300))).judge(320, "a/1", 300, true);
+    let found = check_only(&earlier.0, &[Invariant::Fence]);
+    assert_eq!(found.iter().map(|it| it.invariant).collect::<Vec<_>>(), [Invariant::Fence]);
+}
