@@ -9,6 +9,7 @@ use mongo_lease_checker::{
     Allowances, CheckOptions, Evidence, Facts, Invariant, LeftOver, MILLI, Nanos, SECOND,
     Violation, check_facts,
 };
+use mongo_lease_core::rules::slots::LANES_MIN;
 use tokio::runtime::Builder;
 
 use crate::changes::changes_of;
@@ -32,6 +33,10 @@ const ALLOWANCES: Allowances = Allowances {
     freeing: 4 * SECOND,
     aftermath: 2 * SECOND,
 };
+
+/// How much longer the aftermath of a fault is where a manager has too few slots for lanes. A command that is not
+/// answered keeps its slot until its time is over, and releases have the longest time, that of an attempt by default.
+const FEW_SLOTS: Nanos = 5 * SECOND;
 
 /// The history of a round.
 #[derive(Clone, Debug)]
@@ -102,7 +107,7 @@ pub fn run(plan: &Plan, control: Option<&'static Control>) -> History {
         waiter_ttl: plan.waiter_ttl_ms * MILLI,
         clock_error: max_clock_skew / 2,
         calls_travel_together: true,
-        allowances: ALLOWANCES,
+        allowances: allowances(&plan),
     };
     let evidence = Evidence {
         changes: changes_of(changes),
@@ -115,6 +120,11 @@ pub fn run(plan: &Plan, control: Option<&'static Control>) -> History {
         left,
     };
     History { evidence, renewing, excused, attempts, broken_writes }
+}
+
+fn allowances(plan: &Plan) -> Allowances {
+    let longer = if plan.in_flight_max < LANES_MIN { FEW_SLOTS } else { 0 };
+    Allowances { aftermath: ALLOWANCES.aftermath + longer, ..ALLOWANCES }
 }
 
 /// When the faults of a plan are over, in milliseconds of the round.
