@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::common::builder;
 use crate::lent::{lent_database, lent_setup};
-use crate::patience::bounded;
+use crate::patience::{PATIENCE, bounded};
 
 const CALLS: usize = 5_000;
 
@@ -38,6 +38,7 @@ async fn a_call_that_waits_in_its_process_is_sent_once() {
     let attempt = DELAY * 4;
     let leases = builder(&database)
         .tuning(Tuning::default().attempt_timeout(attempt))
+        .shutdown_timeout(PATIENCE)
         .build()
         .await
         .unwrap();
@@ -62,6 +63,7 @@ async fn calls_of_a_server_that_hangs_are_repeated_together() {
     let (server, database) = lent_database().await;
     let leases = builder(&database)
         .tuning(Tuning::default().attempt_timeout(ATTEMPT))
+        .shutdown_timeout(PATIENCE)
         .build()
         .await
         .unwrap();

@@ -123,8 +123,8 @@ impl State {
 }
 
 impl Grant {
-    /// What tells it from every other grant of its lease: its identity, and when it was made. A call's request that
-    /// arrives again after its document was deleted makes a second grant of the same identity.
+    /// Its identity, and when it was made: together they tell it from every other grant of its lease. A call's request
+    /// that arrives again after its document was deleted makes a second grant of the same identity.
     pub fn key(&self) -> GrantKey<'_> {
         (&self.id, self.acquired_at)
     }

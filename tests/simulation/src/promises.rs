@@ -220,7 +220,11 @@ impl<'a> Sight<'a> {
             for entry in entries.filter(|entry| entry.expires_at < change.wall) {
                 let over = self.evidence().moment(entry.expires_at);
                 let Some(call) = self.facts.calls.get(&entry.call[..]) else { continue };
-                let gone = call.answered().or(self.facts.deaths.get(call.by).copied());
+                // It needs no entry beyond its wait, and a process that is stopped then answers later.
+                let patience = call.wait_ms.map(|wait_ms| wait_ms.saturating_mul(MILLI));
+                let gives_up = patience.map(|patience| call.invoked.saturating_add(patience));
+                let died = self.facts.deaths.get(call.by).copied();
+                let gone = [call.answered(), died, gives_up].into_iter().flatten().min();
                 let waits = gone.is_none_or(|gone| gone > over + self.margin());
                 let from = over.saturating_sub(AFTERMATH + 2 * self.evidence().terms.waiter_ttl);
                 let waits = waits && !self.history.excused.contains(call.id);

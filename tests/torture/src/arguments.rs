@@ -87,6 +87,11 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 6)]
     pub(crate) workers: usize,
 
+    /// How many of the workers are processes of the Node client, which has to be built: `npm ci && npm run build` in
+    /// `clients/node`
+    #[arg(long, default_value_t = 0)]
+    pub(crate) node_workers: usize,
+
     /// For how many leases the workers compete
     #[arg(long, default_value_t = 3)]
     pub(crate) names: usize,
@@ -135,6 +140,9 @@ pub(crate) struct WorkerOrders {
     pub(crate) waiter_ttl_ms: u64,
     #[arg(long)]
     pub(crate) control: Option<Control>,
+    /// The program of a worker in Node.
+    #[arg(long)]
+    pub(crate) script: Option<PathBuf>,
 }
 
 impl WorkerOrders {

@@ -20,6 +20,12 @@ pub(crate) fn wall_ahead() -> Nanos {
     (0..5).map(|_| look()).min().map_or(0, |(_, ahead)| ahead)
 }
 
+/// How far the shared clock is ahead of the monotonic one: for how long the machine was suspended since its start.
+pub(crate) fn ahead_of_monotonic() -> Nanos {
+    let monotonic = read(ClockId::Monotonic);
+    now().saturating_sub(monotonic)
+}
+
 fn read(clock: ClockId) -> Nanos {
     let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

@@ -16,12 +16,15 @@ use crate::clock;
 use crate::cluster::{Cluster, Failed};
 use crate::control::Control;
 use crate::history::Writer;
-use crate::load::Load;
 
 /// How long a worker may take to release everything: the library's own bound for a shutdown, and a margin.
 const FAREWELL: Duration = Duration::from_secs(25);
 /// How long after a worker's death the next one starts.
 const REBIRTH: Duration = Duration::from_millis(700);
+
+/// The program of a worker in Node.
+const NODE_WORKER: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/node/test/torture/worker.mjs");
 
 /// The options that each worker gets at its start.
 pub(crate) struct Plan {
@@ -36,6 +39,7 @@ pub(crate) struct Plan {
 /// All workers.
 pub(crate) struct Fleet {
     slots: Vec<Arc<Slot>>,
+    node_workers: usize,
     keepers: Vec<JoinHandle<Result<bool, Failed>>>,
     is_ending: Arc<AtomicBool>,
 }
@@ -67,7 +71,7 @@ impl Fleet {
     pub(crate) fn start(plan: Plan, history: Arc<Writer>) -> Fleet {
         let plan = Arc::new(plan);
         let is_ending = Arc::new(AtomicBool::new(false));
-        let count = plan.options.workers;
+        let (count, node_workers) = (plan.options.workers, plan.options.node_workers);
         let slots: Vec<_> = (0..count).map(|_| Arc::new(Slot { now: Mutex::new(None) })).collect();
         let keep = |(number, slot): (usize, &Arc<Slot>)| {
             let (plan, slot) = (Arc::clone(&plan), Arc::clone(slot));
@@ -75,7 +79,7 @@ impl Fleet {
             tokio::spawn(keep(number, plan, slot, history, is_ending))
         };
         let keepers = slots.iter().enumerate().map(keep).collect();
-        Fleet { slots, keepers, is_ending }
+        Fleet { slots, node_workers, keepers, is_ending }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -95,17 +99,22 @@ impl Fleet {
         self.signal(slot, Signal::KILL, What::Killed, history)
     }
 
-    /// Orders a load from the worker of this slot, and returns the worker's output; `None` if there is no worker.
-    pub(crate) async fn load(
+    /// The slots of the workers in Node; the others are those of Rust.
+    pub(crate) fn in_node(&self) -> std::ops::Range<usize> {
+        0..self.node_workers.min(self.slots.len())
+    }
+
+    /// Sends an order to the worker of this slot, and returns the worker's output; `None` if there is no worker.
+    pub(crate) async fn order(
         &self,
         slot: usize,
-        load: Load,
+        order: &str,
     ) -> Option<Arc<tokio::sync::Mutex<LineOutput>>> {
         let slot = &self.slots[slot];
         let (id, orders, output) =
             slot.with(|now| (now.id.clone(), now.orders.take(), Arc::clone(&now.output)))?;
         let mut orders = orders?;
-        let sent = orders.send(&load.order()).await;
+        let sent = orders.send(order).await;
         slot.with(|now| {
             if now.id == id {
                 now.orders = Some(orders);
@@ -191,8 +200,8 @@ async fn keep(
 
 fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<LineProcess, Failed> {
     let options = &plan.options;
-    let number = u64::try_from(number).unwrap_or(0);
-    let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number * 1_009 + life);
+    let place = u64::try_from(number).unwrap_or(0);
+    let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(place * 1_009 + life);
     let mut command = command(own_path()?);
     command
         .arg("worker")
@@ -206,6 +215,9 @@ fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<LineProcess,
         .args(["--waiter-ttl-ms", &options.waiter_ttl_ms.to_string()]);
     if let Some(control) = options.control {
         command.args(["--control", &control.name()]);
+    }
+    if number < options.node_workers {
+        command.args(["--script", NODE_WORKER]);
     }
     start(command)
 }

@@ -48,6 +48,7 @@ fn main() -> ExitCode {
             }
         };
     let exit = match arguments.task {
+        Some(Task::Worker(orders)) if orders.script.is_some() => worker::in_node(&orders),
         Some(Task::Worker(orders)) => runtime.block_on(worker::work(orders)),
         Some(Task::Resource(orders)) => runtime.block_on(resource::serve(orders)),
         Some(Task::Beside(orders)) => run::beside(&orders),

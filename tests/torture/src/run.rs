@@ -31,6 +31,7 @@ pub(crate) async fn run(options: Options) -> Result<Exit, Failed> {
 /// A run with the library as it is.
 async fn run_whole(options: &Options, seed: u64) -> Result<Exit, Failed> {
     let choice = options.nemeses.clone().unwrap_or_else(Choice::all);
+    let choice = if options.node_workers > 0 { choice.beside_node() } else { choice };
     let section = Section::of(options, &choice);
     let folder = folder(options)?;
     console::say(&format!("seed {seed}, histories in {}", folder.display()));

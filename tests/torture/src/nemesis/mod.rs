@@ -47,6 +47,8 @@ pub(crate) enum Nemesis {
     Damage,
     /// A worker starts more calls at once than go out in time.
     Overload,
+    /// Workers in Node block their event loops. One of `all` where there are such workers.
+    Block,
     /// Members' clocks are moved within the maximum clock skew. Not one of `all`: it takes a library.
     Clock,
     /// Members' clocks are moved beyond it.
@@ -88,6 +90,7 @@ impl Nemesis {
             Nemesis::KillWorker => KILL_WORKER,
             Nemesis::Damage => "damage",
             Nemesis::Overload => OVERLOAD,
+            Nemesis::Block => "block",
             Nemesis::Clock => "clock",
             Nemesis::ClockJump => "clock-jump",
         }
@@ -121,7 +124,8 @@ impl Choice {
             return Ok(Choice::all());
         }
         let one = |name: &str| {
-            let every = || Nemesis::ALL.into_iter().chain([Nemesis::Clock, Nemesis::ClockJump]);
+            let others = [Nemesis::Block, Nemesis::Clock, Nemesis::ClockJump];
+            let every = || Nemesis::ALL.into_iter().chain(others);
             let found = every().find(|nemesis| nemesis.name() == name);
             let names = || every().map(Nemesis::name).collect::<Vec<_>>().join(", ");
             found.ok_or_else(|| format!("no nemesis {name:?}; there are {}", names()))
@@ -136,6 +140,14 @@ impl Choice {
 
     pub(crate) fn all() -> Choice {
         Choice { slots: Nemesis::ALL.map(|nemesis| vec![nemesis]).into(), mixes: true }
+    }
+
+    /// The same faults beside workers in Node: `all` has one more then.
+    pub(crate) fn beside_node(mut self) -> Choice {
+        if self == Choice::all() {
+            self.slots.push(vec![Nemesis::Block]);
+        }
+        self
     }
 
     /// Whether members' clocks are moved.
@@ -281,6 +293,7 @@ async fn strike(target: &Target, nemesis: Nemesis, random: &mut StdRng) -> Resul
         Nemesis::Cursor => commands::kill_cursors(target).await,
         Nemesis::Damage => damage::damage(target, random).await,
         Nemesis::Overload => overload::overload(target, random).await,
+        Nemesis::Block => processes::block(target, random).await,
         Nemesis::Clock | Nemesis::ClockJump => clocks::move_clocks(target, nemesis, random).await,
     }
 }

@@ -61,6 +61,23 @@ pub(super) async fn stop_worker(target: &Target, random: &mut StdRng) -> Result<
     Ok(())
 }
 
+/// The event loops of some workers in Node are blocked, while those of others go on.
+pub(super) async fn block(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
+    let mut slots: Vec<usize> = target.fleet.in_node().collect();
+    slots.shuffle(random);
+    slots.truncate(slots.len().div_ceil(2));
+    let pause = some(random, LONG_MS);
+    let fault = target.began(Nemesis::Block, format!("slots {slots:?} for {pause:?}"));
+    let order = format!("block {fault} {}", pause.as_millis());
+    for slot in &slots {
+        // A worker that has died is not blocked. The others note it themselves.
+        let _output = target.fleet.order(*slot, &order).await;
+    }
+    tokio::time::sleep(pause).await;
+    target.ended(fault);
+    Ok(())
+}
+
 /// Some workers are killed, one after the other, at any moment.
 pub(super) async fn kill_worker(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
     let count = random.random_range(1..=3);

@@ -4,7 +4,10 @@ mod belief;
 mod hold;
 mod left;
 mod load;
+mod node;
 mod wish;
+
+pub(crate) use node::in_node;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
