@@ -1,5 +1,6 @@
-// A service that keeps a lock for each key: `POST /lock/:key/:id` takes it for this id, `DELETE /lock/:key/:id` gives it
-// back, and nobody gives back the lock of another id. A graceful close releases everything.
+// A service that keeps a lock for each key: `POST /lock/:key/:id` takes it for this id, or answers 409;
+// `DELETE /lock/:key/:id` gives it back, and nobody gives back the lock of another id. A graceful close releases
+// everything.
 
 import Fastify from 'fastify';
 import { LeaseBusyError } from 'mongo-lease';
@@ -24,7 +25,7 @@ export function service(leases) {
     } catch (error) {
       if (!(error instanceof LeaseBusyError)) throw error;
       const seconds = Math.ceil((error.retryAfter ?? 1000) / 1000);
-      return reply.code(423).header('retry-after', seconds).send({ error: 'locked' });
+      return reply.code(409).header('retry-after', seconds).send({ error: 'locked' });
     }
   });
 

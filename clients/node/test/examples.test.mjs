@@ -2,14 +2,16 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { createRequire } from 'node:module';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import Koa from 'koa';
 import mongoose from 'mongoose';
 import { service } from '../examples/fastify.mjs';
 import { oneAtATime } from '../examples/koa.mjs';
 import { sendInvoice } from '../examples/mongoose.mjs';
 import { LeaseManager } from '../index.mjs';
-import { World, uri } from './help.mjs';
+import { World, queueOf, uri } from './help.mjs';
 
 test('Fastify: a lock for each key, and a graceful close', async (t) => {
   const world = World.of(t);
@@ -22,9 +24,9 @@ test('Fastify: a lock for each key, and a graceful close', async (t) => {
   const taken = await ask(one, 'POST', '/lock/a/1');
   assert.equal(taken.statusCode, 200);
   assert.deepEqual(await ask(one, 'POST', '/lock/a/1'), taken);
-  assert.equal((await ask(one, 'POST', '/lock/a/2')).statusCode, 423);
+  assert.equal((await ask(one, 'POST', '/lock/a/2')).statusCode, 409);
   const refused = await ask(other, 'POST', '/lock/a/2');
-  assert.equal(refused.statusCode, 423);
+  assert.equal(refused.statusCode, 409);
   assert.ok(Number(refused.retryAfter) > 0);
   assert.equal(await rust.ask('try lock:a', ''), 'busy');
   assert.equal((await ask(one, 'DELETE', '/lock/a/2')).statusCode, 404);
@@ -79,7 +81,12 @@ test('Mongoose: an invoice is sent once, by one of many, and never by one whose 
   await Invoice.create([{ _id: 1, state: 'new' }, { _id: 2, state: 'new' }]);
   const sent = [];
   const send = async (number) => sent.push(number);
+  const rust = await world.rust();
+  await rust.ask('acquire invoice:1', 'granted');
   const done = managers.map((leases) => sendInvoice(connection, leases, Invoice, 1, send));
+  await queueOf(connection.db, 'invoice:1', managers.length);
+  assert.deepEqual(sent, []);
+  await rust.ask('release invoice:1', 'Released');
   assert.deepEqual((await Promise.all(done)).sort(), [false, false, true]);
   assert.deepEqual(sent, [1]);
   // While it sends, another program takes the lease over.
@@ -89,4 +96,39 @@ test('Mongoose: an invoice is sent once, by one of many, and never by one whose 
   const late = sendInvoice(connection, managers[0], Invoice, 2, takeOver);
   await assert.rejects(late, { code: 'LOST' });
   assert.equal((await Invoice.findById(2)).state, 'new');
+});
+
+const quickstart = fileURLToPath(new URL('../examples/quickstart.mjs', import.meta.url));
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+async function quickstartBeside(world, file, args, env) {
+  const rust = await world.rust();
+  const granted = await rust.ask('acquire invoice:42', 'granted');
+  const program = world.program(file, args, env);
+  await queueOf(world.db(), 'invoice:42', 1);
+  await rust.ask('release invoice:42', 'Released');
+  const acquired = await program.line((line) => line.startsWith('acquired invoice:42 '));
+  assert.ok(BigInt(acquired.split(' ')[2]) > BigInt(granted.split(' ')[2]));
+  await program.line((line) => line === 'worked');
+  await program.line((line) => line === 'released');
+  // It ends by itself: no timer and no connection is left.
+  assert.equal(await program.end(), 0);
+  assert.equal(await rust.ask('try invoice:42', ''), 'granted');
+}
+
+test('Node: the quickstart waits for a Rust process, works, and ends', async (t) => {
+  await quickstartBeside(World.of(t), process.execPath, [quickstart]);
+});
+
+test('Deno: the quickstart does the same, with its permissions, and fetches nothing', async (t) => {
+  const world = World.of(t);
+  // What npm installs is the binary of this platform: no script of the package has to be run.
+  const deno = createRequire(import.meta.url)('deno/install_api.cjs').runInstall();
+  // Its user has the package below `node_modules`; here it is the folder `dist`.
+  const read = ['--allow-env', `--allow-read=${root}dist`];
+  const net = `--allow-net=${new URL(world.uri).host}`;
+  const system = '--allow-sys=hostname,osRelease,osUptime';
+  const told = ['run', '--no-prompt', '--no-remote', '--cached-only', ...read, net, system, quickstart];
+  const env = { DENO_DIR: `${root}.test/deno`, DENO_NO_UPDATE_CHECK: '1' };
+  await quickstartBeside(world, deno, told, env);
 });

@@ -45,11 +45,22 @@ export class World {
     return client.db(this.name);
   }
 
+  /** The server's URI, with this database. */
+  get uri() {
+    return uri.replace(/^(mongodb:\/\/[^/?]+)[^?]*/, `$1/${this.name}`);
+  }
+
   async rust() {
-    const process = new RustProcess(this.name);
-    this.onEnd(() => process.end());
-    await process.line((line) => line === 'ready');
-    return process;
+    const rust = this.program(beside, ['process', uri, this.name]);
+    await rust.line((line) => line === 'ready');
+    return rust;
+  }
+
+  /** Starts a program that finds this database in `MONGODB_URI`. */
+  program(file, args, env = {}) {
+    const program = new Program(file, args, { MONGODB_URI: this.uri, ...env });
+    this.onEnd(() => program.end());
+    return program;
   }
 
   async end() {
@@ -60,13 +71,14 @@ export class World {
   }
 }
 
-/** A process of the Rust library at the same names: one order a line, one answer a line. */
-class RustProcess {
+/** A process beside this one: one order a line, one answer a line. */
+class Program {
   #lines = [];
   #heard = new EventEmitter();
 
-  constructor(database) {
-    this.process = spawn(beside, ['process', uri, database], { stdio: ['pipe', 'pipe', 'inherit'] });
+  constructor(file, args, env) {
+    const options = { env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'inherit'] };
+    this.process = spawn(file, args, options);
     createInterface(this.process.stdout).on('line', (line) => {
       this.#lines.push(line);
       this.#heard.emit('line');
@@ -91,11 +103,13 @@ class RustProcess {
     return this.line((line) => line.startsWith(answer));
   }
 
+  /** Ends its input, and returns the exit code. */
   async end() {
-    if (this.process.exitCode !== null) return;
+    if (this.process.exitCode !== null) return this.process.exitCode;
     const ended = once(this.process, 'exit');
     this.process.stdin.end();
-    await ended;
+    const [code] = await ended;
+    return code;
   }
 }
 
