@@ -45,7 +45,14 @@ fn granted_past<'a>(
     if asker.is_some_and(|asker| before.grants.iter().any(|old| is_inherited(old, asker))) {
         return None;
     }
-    let is_own = |entry: &Waiting| asker.is_some_and(|asker| is_entry_of(entry, asker));
+    // A late attempt of a call that has ended leaves a second entry of its process.
+    let by_own = asker.is_some_and(|asker| before.queue.iter().any(|it| it.value == asker.value));
+    let is_own = |entry: &Waiting| {
+        asker.is_some_and(|asker| match by_own {
+            true => entry.value == asker.value,
+            false => is_entry_of(entry, asker),
+        })
+    };
     // An acquire may admit the waiters before its call, which is in the queue then, and alive.
     let joiner = change.joiner();
     let is_joiners = |entry: &Waiting| joiner.is_some_and(|joiner| joiner.value == entry.value);

@@ -56,6 +56,21 @@ fn a_call_may_leave_one_entry_and_go_on_with_another() {
     assert_eq!(granted_with(&value("a/1")), [Invariant::Order], "it was this one that waited");
 }
 
+/// The first of them belongs to a call that has ended: its late attempt came back into the queue, and then was granted.
+#[test]
+fn a_process_may_have_two_entries() {
+    let granted = |call: &str, rest: Vec<Waiting>| {
+        let mut story = Story::new();
+        let line = vec![waits("a/1", 3_000), waits("b/1", 3_000), waits("a/2", 3_000)];
+        story.grant(100, "c/1").write(200, Some(State { queue: line, ..held("c/1", 110) }));
+        story.write(2_300, Some(State { queue: rest, ..held(call, 2_300) }));
+        story.found_of(&[Invariant::Order])
+    };
+    let [first, between, last] = ["a/1", "b/1", "a/2"].map(|call| waits(call, 3_000));
+    assert_eq!(granted("a/1", vec![between.clone(), last]), []);
+    assert_eq!(granted("a/2", vec![first, between]), [Invariant::Order]);
+}
+
 #[test]
 fn who_barges_in_or_changes_places_is_found() {
     let line = || vec![waits("b/1", 3_000), waits("c/1", 3_000)];
