@@ -35,10 +35,11 @@ async fn first_end(database: &Database) -> DateTime {
     *first.unwrap().get_datetime("expiresAt").unwrap()
 }
 
-// It takes 7 s: 2,000 grants, each a journalled write, and three periods.
+// It takes 10 s: 2,000 grants, each a journalled write, and three periods. These are long, because a lease that a busy
+// machine renews too late is lost.
 #[tokio::test]
 async fn two_thousand_leases_are_renewed_by_few_commands() {
-    const TTL: Duration = Duration::from_secs(3);
+    const TTL: Duration = Duration::from_secs(8);
     let (server, database) = lent_database().await;
     let leases =
         builder(&database).tuning(Tuning::default().max_in_flight(20)).build().await.unwrap();
@@ -49,7 +50,7 @@ async fn two_thousand_leases_are_renewed_by_few_commands() {
     let (started, ends) = (Instant::now(), first_end(&database).await.timestamp_millis());
     let later = async || {
         let now = first_end(&database).await.timestamp_millis();
-        (now >= ends + 3_000).then_some(())
+        (now >= ends + 8_000).then_some(())
     };
     until("each lease was renewed for three periods", later).await;
     let updates = (server.command_counts().await - before).update;
