@@ -42,7 +42,7 @@ pub fn acquire<T: Types>(
         return (Some(after), AcquireAnswer::Granted(id));
     }
     let is_exclusive = attempt.permits.is_exclusive();
-    // Nobody holds beside an exclusive caller: so no holder stays where it is granted the lease, and all do where not.
+    // An exclusive caller holds alone. If it is granted the lease, no other holder stays; if it is refused, all stay.
     let mut kept = match is_exclusive {
         true => Vec::new(),
         false => admission::kept(&before, Some(attempt), now, protections),
