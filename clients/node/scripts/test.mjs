@@ -45,7 +45,7 @@ function withDriver6() {
 
 let status = runIn(tests, files, '7');
 // What depends on the driver.
-const ofDriver = files.filter((file) => /^(promises|lost-replies|guard|waiting)/.test(file));
+const ofDriver = files.filter((file) => /^(promises|lost-replies|guard|overload|waiting)/.test(file));
 if (status === 0 && ofDriver.length > 0) status = runIn(withDriver6(), ofDriver, '6');
 server.stdin.end();
 process.exit(status);

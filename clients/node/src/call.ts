@@ -17,6 +17,7 @@ import { AttemptError, toError } from './errors';
 import { Lease } from './lease';
 import type { ReleaseStep } from './release';
 import { type Policy, type Stop, Stopped, untilAnswered } from './retry';
+import type { Attempt, AttemptTime } from './runner';
 
 const DUPLICATE_KEY = 11_000;
 
@@ -77,7 +78,7 @@ export class Call {
     let hasCheckedIndexes = false;
     for (;;) {
       engine.checkOpen();
-      const attempt = (time: number): Promise<Reply> =>
+      const attempt = (time: AttemptTime): Attempt =>
         this.attempt(isUnanswered, predecessor, time);
       let reply: Reply;
       try {
@@ -113,26 +114,27 @@ export class Call {
     }
   }
 
-  /** Sends one attempt. The call learns its answer even when the caller has gone by then. */
-  private async attempt(
+  /** Starts one attempt. The call learns its answer even when the caller has gone by then. */
+  private attempt(
     isUnanswered: boolean,
     predecessor: string | undefined,
-    time: number,
-  ): Promise<Reply> {
+    time: AttemptTime,
+  ): Attempt {
     const { engine, request, attempts } = this;
+    const name = request.name();
     const isFirst = !attempts.hasStarted();
     const isNew = request.hasNewValue() && predecessor === undefined;
-    const isLikelyFree = !this.waits || !engine.isContended(request.name());
+    const isLikelyFree = !this.waits || !engine.isContended(name);
     const mayRepeat = isUnanswered && request.isExclusive();
     const isFast = (isFirst || mayRepeat) && isNew && isLikelyFree;
     const number = attempts.start();
     const command = isFast ? request.fast(number) : request.slow(number, predecessor);
-    try {
-      const reply = await engine.runner.attempt(command, time);
-      this.answered(attempts.answered(reply));
-      return reply;
-    } catch (error) {
-      const { failure } = error as AttemptError;
+    const heard = (outcome: Reply | AttemptError): Reply => {
+      if (!(outcome instanceof AttemptError)) {
+        this.answered(attempts.answered(outcome));
+        return outcome;
+      }
+      const { failure } = outcome;
       if (isFast && request.isExclusive() && failure.serverCode() === DUPLICATE_KEY) {
         // It found the name taken and has changed nothing: another call was faster. The slow one follows at once.
         const reply = Reply.useSlowForm();
@@ -140,8 +142,9 @@ export class Call {
         return reply;
       }
       this.answered(attempts.failed(failure));
-      throw error;
-    }
+      throw outcome;
+    };
+    return engine.runner.start(command, time, { about: name, heard });
   }
 
   private answered(cleanup: Cleanup): void {
@@ -159,8 +162,8 @@ export class Call {
     let token = reply.token();
     if (token === undefined) {
       // A server without an oplog needs one more command for it.
-      const send = (time: number): Promise<Reply> =>
-        engine.runner.attempt(holding.standaloneToken(), time);
+      const send = (time: AttemptTime): Attempt =>
+        engine.runner.start(holding.standaloneToken(), time);
       token = (await untilAnswered(engine.clock, policy, send, undefined, stop)).reply.token();
       if (token === undefined) return undefined;
       if (stop.isStopped) throw new Stopped();

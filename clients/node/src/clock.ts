@@ -19,6 +19,17 @@ export interface Clock {
 
 // Timers stop while the machine is suspended, and this clock does not: so late a timer may be after that.
 const SLEEP_MAX_MS = 1000;
+// From this on, Node fires at once.
+const TIMEOUT_MAX_MS = 2 ** 31 - 1;
+// A clock that counts in hundredths of a second seems to gain as much.
+const SUSPENSION_MICROS = 50_000;
+
+/** One that waits for a moment. */
+interface Timer {
+  at: number;
+  callback: () => void;
+  timeout: NodeJS.Timeout | undefined;
+}
 
 /**
  * The machine's clock.
@@ -32,6 +43,8 @@ export class SystemClock implements Clock {
   private readonly second: () => number;
   private readonly resolution: number;
   private gained = -Infinity;
+  private readonly timers = new Set<Timer>();
+  private looking: NodeJS.Timeout | undefined;
 
   constructor() {
     const isLinux = process.platform === 'linux';
@@ -58,17 +71,45 @@ export class SystemClock implements Clock {
   }
 
   timer(at: number, callback: () => void): () => void {
-    let timeout: NodeJS.Timeout | undefined;
-    const wait = (): void => {
-      const left = (at - this.now()) / 1e3;
-      if (left <= 0) return callback();
-      timeout = setTimeout(wait, Math.min(Math.ceil(left), SLEEP_MAX_MS));
+    if (at === Infinity) return () => undefined;
+    const timer: Timer = { at, callback, timeout: undefined };
+    this.timers.add(timer);
+    this.arm(timer, this.rough());
+    this.lookForSuspensions();
+    return () => {
+      clearTimeout(timer.timeout);
+      this.timers.delete(timer);
     };
-    if (at !== Infinity) {
-      const left = Math.max(0, Math.ceil((at - this.rough()) / 1e3));
-      timeout = setTimeout(wait, Math.min(left, SLEEP_MAX_MS));
-    }
-    return () => clearTimeout(timeout);
+  }
+
+  private arm(timer: Timer, now: number): void {
+    const left = Math.max(0, Math.ceil((timer.at - now) / 1e3));
+    timer.timeout = setTimeout(() => this.fire(timer), Math.min(left, TIMEOUT_MAX_MS));
+  }
+
+  private fire(timer: Timer): void {
+    // Node fires up to a millisecond early.
+    if (this.rough() < timer.at && this.now() < timer.at) return this.arm(timer, this.rough());
+    this.timers.delete(timer);
+    timer.callback();
+  }
+
+  /** Looks at the second clock for all timers together, while there are any: one look costs several microseconds. */
+  private lookForSuspensions(): void {
+    if (this.looking) return;
+    const before = this.gained;
+    this.looking = setTimeout(() => {
+      this.looking = undefined;
+      if (this.timers.size === 0) return;
+      const now = this.now();
+      if (this.gained - before >= SUSPENSION_MICROS) {
+        for (const timer of this.timers) {
+          clearTimeout(timer.timeout);
+          this.arm(timer, now);
+        }
+      }
+      this.lookForSuspensions();
+    }, SLEEP_MAX_MS).unref();
   }
 }
 

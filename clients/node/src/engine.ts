@@ -10,12 +10,22 @@ import { LocalQueues } from './local-queue';
 import { type ManagerOptions, settingsOf } from './options';
 import { Releaser } from './release';
 import { Renewer } from './renewer';
-import { type Policy, untilAnswered } from './retry';
-import { type Backend, Runner, attemptError, before, randomHex } from './runner';
+import { type Policy, oneAttempt, untilAnswered } from './retry';
+import {
+  type Attempt,
+  type AttemptTime,
+  type Backend,
+  Runner,
+  attemptError,
+  before,
+  randomHex,
+} from './runner';
 import { Waiters } from './waiters';
 import { Watcher } from './watcher';
 
 const FORMAT_MS = 1000;
+// The library has ten, of which each carries up to 250 calls. Here a command carries one.
+const SLOTS_DEFAULT = 40;
 // The errors that another form of `listIndexes` would not avoid: unauthorized, no collection, a view.
 const LIST_CODES = [13, 26, 166];
 
@@ -51,7 +61,7 @@ export class Engine {
     this.manager = refusedAsError(() => new Manager(settingsOf(options), randomHex(12), process_));
     this.collection = this.manager.collection();
     this.maxClockSkew = options.maxClockSkew ?? 1000;
-    this.runner = new Runner(backend, this.collection);
+    this.runner = new Runner(backend, this.manager, slotsOf(options, backend, this.manager));
     this.clock = backend.clock;
     this.releaser = new Releaser(this.runner);
     this.renewer = new Renewer(this);
@@ -136,10 +146,9 @@ export class Engine {
 
   /** Fails if the collection has documents of another format, unless the search takes too long. */
   private async checkFormat(): Promise<void> {
-    const deadline = this.clock.now() + FORMAT_MS * 1e3;
-    const looking = this.runner.attempt(Command.findOtherFormat(), FORMAT_MS);
-    const found = await before(this.clock, deadline, looking.catch(() => undefined));
-    const field = found?.otherFormat();
+    const policy = oneAttempt(this.clock, FORMAT_MS);
+    const looking = this.run(() => Command.findOtherFormat(), policy, () => true);
+    const field = (await looking.catch(() => undefined))?.otherFormat();
     if (field === undefined) return;
     throw this.notMigrated(
       `the collection \`${this.collection}\` has documents in an unsupported format (field ` +
@@ -169,7 +178,7 @@ export class Engine {
     policy: Policy = this.policy(),
     ends?: (failure: Failure) => boolean,
   ): Promise<Reply> {
-    const attempt = (time: number): Promise<Reply> => this.runner.attempt(command(), time);
+    const attempt = (time: AttemptTime): Attempt => this.runner.start(command(), time);
     return (await untilAnswered(this.clock, policy, attempt, ends)).reply;
   }
 
@@ -203,11 +212,11 @@ export class Engine {
   }
 
   isBlocked(name: string): boolean {
-    return this.manager.isBlocked(name, this.clock.rough());
+    return this.runner.isBlocked(name);
   }
 
   noteBlocked(name: string, isTrue: boolean): void {
-    this.manager.noteBlocked(name, this.clock.rough(), isTrue);
+    this.runner.noteBlocked(name, isTrue);
   }
 
   attemptError(error: unknown): AttemptError {
@@ -235,6 +244,7 @@ export class Engine {
     const { clock, runner } = this;
     const deadline = clock.now() + this.manager.time('shutdown_timeout') * 1e3;
     this.isClosing = true;
+    runner.closeAcquires();
     this.waiters.abandonAll();
     this.closingCallbacks.forEach((callback) => callback());
     const leases = this.renewer.leases();
@@ -254,6 +264,12 @@ export class Engine {
       commandsLeft: runner.underWay,
     };
   }
+}
+
+/** How many commands may be under way: as many as asked for, or as there are connections beside the stream's. */
+function slotsOf(options: ManagerOptions, backend: Backend, manager: Manager): number {
+  if (options.maxInFlight !== undefined) return manager.maxInFlight();
+  return Math.max(1, Math.min(SLOTS_DEFAULT, backend.connections - 1));
 }
 
 /** The result of a call of the core; what it refuses is thrown as an error. */

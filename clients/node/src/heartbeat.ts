@@ -5,6 +5,7 @@ import { Entry, type Failure, Heartbeats, type Reply } from './core';
 import type { Engine } from './engine';
 import { AttemptError } from './errors';
 import { oneAttempt, untilAnswered } from './retry';
+import type { Attempt, AttemptTime } from './runner';
 import type { Slot } from './waiters';
 
 // The maximum number of waiters in one command.
@@ -25,19 +26,20 @@ export class Heart {
     for (let place = 0; place < together.length; place += BATCH_MAX) {
       this.start(together.slice(place, place + BATCH_MAX), time);
     }
-    for (const slots of blocked.values()) this.start(slots, time);
+    for (const slots of blocked.values()) this.start(slots, time, true);
   }
 
-  private start(slots: Slot[], time: number): void {
-    void this.engine.runner.track(this.send(slots, time));
+  private start(slots: Slot[], time: number, isKnown = false): void {
+    void this.engine.runner.track(this.send(slots, time, isKnown));
   }
 
-  private async send(slots: Slot[], time: number): Promise<void> {
+  /** `isKnown` says that all are of one document, which is known to be blocked. */
+  private async send(slots: Slot[], time: number, isKnown: boolean): Promise<void> {
     const { clock, runner, waiters } = this.engine;
     const beats = new Heartbeats();
     slots.forEach((slot) => beats.add(slot.call.request));
-    const attempt = (left: number): Promise<Reply> =>
-      runner.attempt(beats.command(waiters.waiterTtl), left);
+    const attempt = (time: AttemptTime): Attempt =>
+      runner.start(beats.command(waiters.waiterTtl), time, { isBlocked: isKnown });
     const isBlocked = (failure: Failure): boolean => failure.isBlocked();
     try {
       const { reply } = await untilAnswered(clock, oneAttempt(clock, time), attempt, isBlocked);
@@ -75,7 +77,7 @@ export class Heart {
     time: number,
   ): Promise<void> {
     const { clock, runner } = this.engine;
-    const look = (left: number): Promise<Reply> => runner.attempt(beats.look(), left);
+    const look = (time: AttemptTime): Attempt => runner.start(beats.look(), time);
     const seen = (await untilAnswered(clock, oneAttempt(clock, time), look)).reply;
     const told = beats.afterLook(seen, reply.count());
     const of = (entry: Entry): Slot[] => slots.filter((_, place) => told[place] === entry);

@@ -7,6 +7,7 @@ import type { Engine } from './engine';
 import { LeaseError, toError } from './errors';
 import type { Released, ReleaseStep } from './release';
 import { oneAttempt, untilAnswered } from './retry';
+import type { Attempt, AttemptTime } from './runner';
 
 /**
  * A lease that was granted to this process.
@@ -138,8 +139,7 @@ export class Lease {
   async judge(): Promise<void> {
     const { engine, holding } = this;
     const policy = oneAttempt(engine.clock, holding.attemptTimeout() * 2);
-    const look = (time: number): ReturnType<Engine['runner']['attempt']> =>
-      engine.runner.attempt(holding.look(), time);
+    const look = (time: AttemptTime): Attempt => engine.runner.start(holding.look(), time);
     let fault: Fault | undefined;
     try {
       const { reply } = await untilAnswered(engine.clock, policy, look);

@@ -6,6 +6,7 @@
 
 import type { Wake } from './clock';
 import type { Info, Waiter } from './core';
+import { Fifo, type Member } from './fifo';
 import type { Slot } from './waiters';
 
 /** The queue entry of a call that has given up. */
@@ -16,7 +17,7 @@ export interface Inherited {
 
 interface LocalQueue {
   active: Ticket[];
-  waiting: Ticket[];
+  waiting: Fifo<Ticket>;
   inherited: Inherited | undefined;
   /** The newest state of the lease that the server sent. */
   seen: Info | undefined;
@@ -30,17 +31,20 @@ export class LocalQueues {
     const key = `${turns} ${name}`;
     let queue = this.queues.get(key);
     if (!queue) {
-      queue = { active: [], waiting: [], inherited: undefined, seen: undefined };
+      queue = { active: [], waiting: new Fifo(), inherited: undefined, seen: undefined };
       this.queues.set(key, queue);
     }
     const ticket = new Ticket(queue, wake, () => this.queues.delete(key));
-    (queue.active.length < turns ? queue.active : queue.waiting).push(ticket);
+    if (queue.active.length < turns) queue.active.push(ticket);
+    else queue.waiting.push(ticket);
     return ticket;
   }
 }
 
 /** The place of one call in a local queue. */
-export class Ticket {
+export class Ticket implements Member {
+  hasLeft = false;
+
   constructor(
     private readonly queue: LocalQueue,
     private readonly wake: Wake,
@@ -82,8 +86,8 @@ export class Ticket {
   leave(): void {
     const { queue } = this;
     const place = queue.active.indexOf(this);
-    if (place < 0) queue.waiting = queue.waiting.filter((other) => other !== this);
-    else {
+    this.hasLeft = true;
+    if (place >= 0) {
       queue.active.splice(place, 1);
       const next = queue.waiting.shift();
       if (next) {

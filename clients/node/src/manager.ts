@@ -59,7 +59,7 @@ export class LeaseManager {
       if (outcome instanceof Lease) return outcome;
       throw toError(Fault.busy(engine.infoOf(outcome) as Info));
     }
-    const deadline = engine.clock.now() + wait * 1e3;
+    const deadline = engine.clock.rough() + wait * 1e3;
     const request = await this.request(name, options, true);
     return new QueuedCall(engine, request, deadline, options.signal).wait();
   }
@@ -179,7 +179,7 @@ export class LeaseManager {
     const { signal } = options;
     const request = await this.request(name, options, false);
     const call = new Call(engine, request, false);
-    const deadline = engine.clock.now() + request.attemptTimeout() * 2e3;
+    const deadline = engine.clock.rough() + request.attemptTimeout() * 2e3;
     const stop = new Stop();
     const goes = (): void => stop.stop();
     signal?.addEventListener('abort', goes);

@@ -140,6 +140,7 @@ export function inMemory(): MemoryStore {
 
 class MemoryBackend implements Backend {
   readonly name = 'memory';
+  readonly connections = Infinity;
 
   constructor(private readonly store: MemoryStore) {}
 

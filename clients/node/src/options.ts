@@ -31,6 +31,12 @@ export interface ManagerOptions {
   changeStream?: boolean;
   /** How many entries one lease's queue may have, from 1 to 1,024. */
   maxWaiting?: number;
+  /**
+   * How many commands may be under way at once, from 1 to 10,000. A quarter of them is kept free for renewals and
+   * releases; what else there is waits in this process. Defaults to 40, or to one less than the client's pool has
+   * connections.
+   */
+  maxInFlight?: number;
   /** States that the collection has both indexes: for users who may not list them. */
   assumeIndexes?: boolean;
   /** Creates the collection and its two indexes where they are missing, before the first use. */

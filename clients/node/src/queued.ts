@@ -83,7 +83,7 @@ export class QueuedCall {
   }
 
   private async untilGranted(): Promise<Lease> {
-    let step = this.waiter.onTimer(this.clock.now());
+    let step = this.waiter.onTimer(this.clock.rough());
     for (;;) {
       this.checkCaller();
       switch (step) {

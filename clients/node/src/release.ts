@@ -7,7 +7,7 @@
 import { type Command, Scope, type Target } from './core';
 import type { Fault } from './core';
 import { type Policy, Prior, untilAnswered } from './retry';
-import { type Runner, randomHex } from './runner';
+import { type Attempt, type AttemptTime, type Runner, randomHex } from './runner';
 
 /** One command of a release. They are sent in turn until one of them matches. */
 export type ReleaseStep = 'delete' | 'besideOthers' | 'anywhere' | 'heldOrQueued';
@@ -36,8 +36,8 @@ export class Releaser {
     const { runner } = this;
     let earlier = Prior.NotApplied;
     for (const step of steps) {
-      const attempt = (time: number): ReturnType<Runner['attempt']> =>
-        runner.attempt(commandOf(target, step), time);
+      const attempt = (time: AttemptTime): Attempt =>
+        runner.start(commandOf(target, step), time, { about: target.name() });
       const answered = await untilAnswered(runner.clock, policy, attempt);
       earlier = Math.max(earlier, answered.earlier);
       // A call that leaves a queue need not be there: no other command finds more of it.
@@ -62,8 +62,7 @@ export class Releaser {
 
   /** The error if the document of this lease, which a release has not ended, is damaged. */
   async damaged(target: Target, policy: Policy): Promise<Fault | undefined> {
-    const attempt = (time: number): ReturnType<Runner['attempt']> =>
-      this.runner.attempt(target.find(), time);
+    const attempt = (time: AttemptTime): Attempt => this.runner.start(target.find(), time);
     try {
       return target.damaged((await untilAnswered(this.runner.clock, policy, attempt)).reply);
     } catch {

@@ -3,11 +3,12 @@
 // The alarm waits for the clock alone, so a command that hangs delays no other command and no loss.
 
 import { Alarm, type Clock } from './clock';
-import { HoldStep, Looked, Renewal, type Failure, type Reply } from './core';
+import { type Failure, HoldStep, Looked, Renewal } from './core';
 import type { Engine } from './engine';
 import { AttemptError } from './errors';
 import type { Lease } from './lease';
 import { oneAttempt, untilAnswered } from './retry';
+import type { Attempt, AttemptTime } from './runner';
 
 // The maximum number of leases in one renewal command.
 const BATCH_MAX = 2000;
@@ -18,6 +19,8 @@ interface Batch {
   /** When the rules declared them due. */
   plannedAt: number;
   isShared: boolean;
+  /** Whether they are one lease's, whose document is known to be blocked. */
+  isBlocked: boolean;
   /** How long the command may take, in milliseconds. */
   time: number;
 }
@@ -87,18 +90,18 @@ export class Renewer {
         alone.set(lease.name, [...(alone.get(lease.name) ?? []), lease]);
       }
     }
-    for (const leases of alone.values()) this.send(leases, now);
+    for (const leases of alone.values()) this.send(leases, now, true);
     for (const leases of due) {
       for (let place = 0; place < leases.length; place += BATCH_MAX) {
-        this.send(leases.slice(place, place + BATCH_MAX), now);
+        this.send(leases.slice(place, place + BATCH_MAX), now, false);
       }
     }
   }
 
-  private send(leases: Lease[], plannedAt: number): void {
+  private send(leases: Lease[], plannedAt: number, isBlocked: boolean): void {
     const isShared = leases[0]?.isShared ?? false;
     const time = Math.min(...leases.map((lease) => lease.holding.bulkDeadline()));
-    this.start({ leases, plannedAt, isShared, time });
+    this.start({ leases, plannedAt, isShared, isBlocked, time });
   }
 
   private start(batch: Batch): void {
@@ -109,8 +112,8 @@ export class Renewer {
     const renewal = new Renewal(batch.isShared);
     batch.leases.forEach((lease) => renewal.add(lease.holding));
     const { clock } = this;
-    const attempt = (time: number): Promise<Reply> =>
-      this.engine.runner.attempt(renewal.command(), time);
+    const attempt = (time: AttemptTime): Attempt =>
+      this.engine.runner.start(renewal.command(), time, { isBlocked: batch.isBlocked });
     const isBlocked = (failure: Failure): boolean => failure.isBlocked();
     try {
       const policy = oneAttempt(clock, batch.time);
@@ -172,7 +175,7 @@ export class Renewer {
   /** Finds out which leases of a batch did not match, and who holds them. */
   private async sortOut(batch: Batch, renewal: Renewal, sent: number): Promise<void> {
     const { clock, engine } = this;
-    const look = (time: number): Promise<Reply> => engine.runner.attempt(renewal.look(), time);
+    const look = (time: AttemptTime): Attempt => engine.runner.start(renewal.look(), time);
     const seen = (await untilAnswered(clock, oneAttempt(clock, batch.time), look)).reply;
     const notRenewed: Lease[] = [];
     const incomplete = new Set<string>();
@@ -201,8 +204,8 @@ export class Renewer {
     const attemptTimeout = holding.attemptTimeout();
     const wait = Math.min(lease.remaining(), attemptTimeout * 2);
     const policy = { attemptTimeout, deadline: clock.now() + wait * 1e3 };
-    const attempt = (time: number): Promise<Reply> =>
-      engine.runner.attempt(renewal.command(), time);
+    const attempt = (time: AttemptTime): Attempt =>
+      engine.runner.start(renewal.command(), time, { isBlocked: engine.isBlocked(lease.name) });
     const { reply } = await untilAnswered(clock, policy, attempt);
     if (reply.count() === 0) {
       await lease.judge();

@@ -1,11 +1,22 @@
 // Repeats a command until it is answered or the caller's deadline passes.
 //
-// When an attempt takes too long, another one is sent beside it, and the first goes on. So this is only for commands
-// that may be applied twice. The answer includes what is known of the earlier attempts.
+// An attempt begins when its command is sent. While it waits in this process for a slot, no other one is started. When
+// an attempt that was sent takes too long, another one is sent beside it, and the first goes on. So this is only for
+// commands that may be applied twice. The answer includes what is known of the earlier attempts.
 
 import { type Clock, Wake, growing } from './clock';
 import { Failure, Next, type Reply } from './core';
 import { AttemptError } from './errors';
+import type { AttemptTime } from './runner';
+
+/** An attempt in progress. */
+export interface Pending {
+  readonly answer: Promise<Reply>;
+  /** When it was sent; nothing while it waits in this process. */
+  readonly sentAt: number | undefined;
+  /** Ends it, unless it was sent. */
+  withdraw(): void;
+}
 
 /** The time limits of a command, and of each of its attempts in milliseconds. */
 export interface Policy {
@@ -61,11 +72,11 @@ function effectOf(failure: Failure): Prior {
   return failure.isBlocked() ? Prior.CutOff : Prior.Unanswered;
 }
 
-/** Starts attempts until one is answered, or fails so that `ends` is true. `attempt` gets its time in milliseconds. */
+/** Starts attempts until one is answered, or fails so that `ends` is true. */
 export async function untilAnswered(
   clock: Clock,
   policy: Policy,
-  attempt: (timeoutMs: number) => Promise<Reply>,
+  attempt: (time: AttemptTime) => Pending,
   ends: (failure: Failure) => boolean = () => false,
   stop?: Stop,
 ): Promise<Answered> {
@@ -80,6 +91,7 @@ export async function untilAnswered(
     }
   } finally {
     removed?.();
+    loop.withdraw();
   }
 }
 
@@ -87,7 +99,8 @@ class Attempting {
   readonly wake = new Wake();
   private readonly answers: (Reply | AttemptError)[] = [];
   private readonly delays = growing(...RETRY);
-  private underWay = 0;
+  /** The attempts that have no answer yet, the newest one last. */
+  private readonly underWay: Pending[] = [];
   private earlier = Prior.NotApplied;
   private last: AttemptError | undefined;
   private nextAttemptAt = 0;
@@ -95,7 +108,7 @@ class Attempting {
   constructor(
     private readonly clock: Clock,
     private readonly policy: Policy,
-    private readonly attempt: (timeoutMs: number) => Promise<Reply>,
+    private readonly attempt: (time: AttemptTime) => Pending,
     private readonly ends: (failure: Failure) => boolean,
   ) {}
 
@@ -109,34 +122,53 @@ class Attempting {
     const answer = this.answers.shift();
     if (answer instanceof AttemptError) this.failed(answer, now);
     else if (answer) {
-      const earlier = this.underWay > 0 ? Prior.Unanswered : this.earlier;
+      const earlier = this.isAnySent() ? Prior.Unanswered : this.earlier;
       return { reply: answer, earlier };
     } else if (now >= this.policy.deadline) {
       throw this.timedOut();
     }
     if (this.answers.length > 0) this.wake.notify();
-    else if (now >= this.nextAttemptAt && now < this.policy.deadline) this.start(now);
+    else if (now >= this.nextAttemptAt && now < this.policy.deadline) this.startIfOver(now);
     return undefined;
   }
 
+  /** Starts an attempt, unless the newest one still has time. One that waits in this process has not begun. */
+  private startIfOver(now: number): void {
+    const newest = this.underWay.at(-1);
+    const timeout = this.policy.attemptTimeout * 1e3;
+    const overAt = newest ? (newest.sentAt ?? now) + timeout : now;
+    if (now < overAt) this.nextAttemptAt = overAt;
+    else this.start(now);
+  }
+
+  /** Whether any of the attempts without an answer was sent. The others are withdrawn. */
+  private isAnySent(): boolean {
+    this.withdraw();
+    return this.underWay.some((attempt) => attempt.sentAt !== undefined);
+  }
+
+  withdraw(): void {
+    this.underWay.forEach((attempt) => attempt.withdraw());
+  }
+
   private start(now: number): void {
-    const left = (this.policy.deadline - now) / 1e3;
-    const timeout = Math.min(this.policy.attemptTimeout, left);
-    this.nextAttemptAt = now + this.policy.attemptTimeout * 1e3;
-    this.underWay += 1;
+    const { attemptTimeout, deadline } = this.policy;
+    this.nextAttemptAt = now + attemptTimeout * 1e3;
+    const attempt = this.attempt({ timeoutMs: attemptTimeout, deadline });
+    this.underWay.push(attempt);
     const heard = (answer: Reply | AttemptError): void => {
-      this.underWay -= 1;
+      this.underWay.splice(this.underWay.indexOf(attempt), 1);
       this.answers.push(answer);
       this.wake.notify();
     };
-    this.attempt(timeout).then(heard, heard);
+    attempt.answer.then(heard, heard);
   }
 
   private failed(error: AttemptError, now: number): void {
     const { failure } = error;
     this.earlier = Math.max(this.earlier, effectOf(failure));
     if (failure.next() !== Next.Retry || this.ends(failure)) {
-      const maybe = this.earlier > Prior.NotApplied || this.underWay > 0;
+      const maybe = this.isAnySent() || this.earlier > Prior.NotApplied;
       throw new AttemptError(failure.orMaybe(maybe), error.source);
     }
     this.last = error;
@@ -145,7 +177,7 @@ class Attempting {
   }
 
   private timedOut(): AttemptError {
-    const isSent = this.underWay > 0;
+    const isSent = this.isAnySent();
     const silence = isSent ? Failure.unanswered() : Failure.notSent();
     const maybe = isSent || this.earlier > Prior.NotApplied;
     const failure = (this.last?.failure ?? silence).orMaybe(maybe);

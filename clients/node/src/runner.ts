@@ -3,8 +3,18 @@
 import { randomBytes } from 'node:crypto';
 import { BSON, type ClientSession, type Document } from 'mongodb';
 import type { Clock } from './clock';
-import { Command, Failure, type Manager, type Promotion, type Reply } from './core';
+import {
+  type Command,
+  Failure,
+  type Lane,
+  type Manager,
+  Pace,
+  type Promotion,
+  type Reply,
+} from './core';
 import { AttemptError } from './errors';
+import type { Pending } from './retry';
+import { SlotQueue, type Waiting } from './slots';
 
 /** The messages of a stream: promotions, and calls that should send an attempt. */
 export interface News {
@@ -23,6 +33,8 @@ export interface NewsStream {
 export interface Backend {
   readonly clock: Clock;
   readonly name: string;
+  /** How many connections commands can have at once. */
+  readonly connections: number;
   /** Sends one command, of which the server takes so many milliseconds at the most. */
   send(command: Command, collection: string, sent: number, maxTimeMs: number): Promise<Reply>;
   /** Sends the document of a guard within the caller's transaction, and returns the reply's bytes. */
@@ -49,7 +61,7 @@ export function bytesOf(document: Document): Uint8Array {
   return BSON.serialize(document, { ignoreUndefined: true });
 }
 
-/** Fresh randomness of the operating system, as hexadecimal digits. */
+/** Fresh randomness of the operating system, as hexadecimal digits. None is kept: copies of a machine would share it. */
 export function randomHex(bytes: number): string {
   return randomBytes(bytes).toString('hex');
 }
@@ -87,34 +99,55 @@ function hasCode(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code !== undefined;
 }
 
-/** Sends the commands of one manager. */
-export class Runner {
-  /** The commands that are under way, and what waits for them. */
-  private readonly work = new Set<Promise<unknown>>();
-  private isClosed = false;
+/** How long an attempt may take. It begins when its command is sent; until then only the deadline ends it. */
+export interface AttemptTime {
+  timeoutMs: number;
+  deadline: number;
+}
 
-  constructor(readonly backend: Backend, readonly collection: string) {}
+/** What else concerns an attempt. */
+export interface AttemptOptions {
+  /** The one lease that it is about. While a transaction blocks that, its attempts are short, and have few slots. */
+  about?: string;
+  /** Whether all that it is about is known to be blocked. */
+  isBlocked?: boolean;
+  /** Gets the outcome in any case, also when the caller has gone. The caller gets what it returns, or throws. */
+  heard?: (outcome: Reply | AttemptError) => Reply;
+}
+
+/** Sends the commands of one manager, within its slots. */
+export class Runner {
+  /** The commands that wait or are under way, and what waits for them. */
+  private readonly work = new Set<Promise<unknown>>();
+  /** @internal */
+  readonly slots: SlotQueue;
+  /** @internal */
+  readonly pace = new Pace();
+  readonly collection: string;
+
+  constructor(readonly backend: Backend, private readonly manager: Manager, slots: number) {
+    this.collection = manager.collection();
+    this.slots = new SlotQueue(slots);
+  }
 
   get clock(): Clock {
     return this.backend.clock;
   }
 
-  /**
-   * Sends one command, which is used up, and waits for its answer however long the database takes. Throws an
-   * `AttemptError`.
-   */
-  async attempt(command: Command, timeoutMs: number): Promise<Reply> {
-    if (this.isClosed) throw new AttemptError(Failure.shutDown());
-    const sent = this.clock.sent();
-    const sending = this.backend.send(command, this.collection, sent, maxTime(timeoutMs));
-    try {
-      return await this.track(sending);
-    } catch (error) {
-      throw attemptError(error);
-    } finally {
-      // The collector of JavaScript does not see how large it is.
-      command.free();
-    }
+  /** Starts one attempt: its command, which is used up, is sent once there is a slot for it. */
+  start(command: Command, time: AttemptTime, options: AttemptOptions = {}): Attempt {
+    const attempt = new Attempt(this, command, time, options);
+    void this.track(attempt.answer);
+    attempt.begin();
+    return attempt;
+  }
+
+  isBlocked(name: string): boolean {
+    return this.manager.isBlocked(name, this.clock.rough());
+  }
+
+  noteBlocked(name: string, isTrue: boolean): void {
+    this.manager.noteBlocked(name, this.clock.rough(), isTrue);
   }
 
   /** Notes work that a close waits for. */
@@ -138,9 +171,127 @@ export class Runner {
     }
   }
 
+  /** From now on no acquire is sent. Commands that keep or free a lease still are. */
+  closeAcquires(): void {
+    this.slots.closeAcquires();
+  }
+
   /** From now on nothing is sent. */
   close(): void {
-    this.isClosed = true;
+    this.slots.closeAll();
+  }
+}
+
+/** One attempt: it waits for a slot, and has it until the database answers, however long that takes. */
+export class Attempt implements Pending, Waiting {
+  hasLeft = false;
+  sentAt: number | undefined;
+  readonly answer: Promise<Reply>;
+  private resolve!: (reply: Reply) => void;
+  private reject!: (error: unknown) => void;
+  private readonly lane: Lane;
+  private readonly isBlocked: boolean;
+
+  constructor(
+    private readonly runner: Runner,
+    private readonly command: Command,
+    private readonly time: AttemptTime,
+    private readonly options: AttemptOptions,
+  ) {
+    const { about } = options;
+    this.isBlocked = options.isBlocked ?? (about !== undefined && runner.isBlocked(about));
+    this.lane = command.lane(this.isBlocked);
+    this.answer = new Promise((resolve, reject) => {
+      this.resolve = resolve;
+      this.reject = reject;
+    });
+  }
+
+  /** @internal */
+  begin(): void {
+    const { slots } = this.runner;
+    if (slots.take(this.lane)) void this.carryOut();
+    else slots.enter(this.lane, this);
+  }
+
+  /** It has waited, and the slot is there. Returns whether it uses that. */
+  go(): boolean {
+    const { clock, pace } = this.runner;
+    const left = (this.time.deadline - clock.rough()) / 1e3;
+    if (pace.isTooLate(Math.max(0, left), this.time.timeoutMs)) {
+      this.end(new AttemptError(Failure.notSent()));
+      return false;
+    }
+    void this.carryOut();
+    return true;
+  }
+
+  refuse(): void {
+    this.end(new AttemptError(Failure.shutDown()));
+  }
+
+  withdraw(): void {
+    if (this.hasLeft || this.sentAt !== undefined) return;
+    this.hasLeft = true;
+    this.end(new AttemptError(Failure.notSent()));
+  }
+
+  private async carryOut(): Promise<void> {
+    const { runner, command, lane } = this;
+    const { backend, clock, collection, slots } = runner;
+    const sent = clock.sent();
+    const sentAt = clock.rough();
+    this.sentAt = sentAt;
+    let outcome: Reply | AttemptError;
+    try {
+      outcome = await backend.send(command, collection, sent, this.maxTime(sentAt));
+    } catch (error) {
+      outcome = attemptError(error);
+    }
+    this.note(outcome, sentAt);
+    this.end(outcome);
+    slots.giveBack(lane);
+  }
+
+  // The server gives up a little earlier than we do: its answer distinguishes a document that a transaction blocks from
+  // a server that does not answer.
+  private maxTime(sentAt: number): number {
+    const { time, isBlocked, options, runner } = this;
+    const left = Math.min(time.timeoutMs, (time.deadline - sentAt) / 1e3);
+    const mustBeShort = (isBlocked && options.about !== undefined) || runner.slots.areFew;
+    const bound = mustBeShort ? runner.pace.bound(isBlocked) : Infinity;
+    const most = Math.min(left - Math.min(left / 8, 250), bound);
+    return Math.max(1, Math.min(Math.ceil(most), 2 ** 31 - 1));
+  }
+
+  /** Notes what the outcome says of the database, and of the document. */
+  private note(outcome: Reply | AttemptError, sentAt: number): void {
+    const { runner, options } = this;
+    const { pace, clock } = runner;
+    const { about } = options;
+    const now = clock.rough();
+    if (!(outcome instanceof AttemptError)) {
+      pace.wentThrough(now, sentAt);
+      if (about !== undefined && outcome.hasWritten()) runner.noteBlocked(about, false);
+      return;
+    }
+    const { failure } = outcome;
+    if (failure.isCutOff()) pace.timedOut(now, sentAt);
+    const isShown = failure.isBlocked() && Pace.saysBlocked((now - sentAt) / 1e3);
+    if (about !== undefined && isShown) runner.noteBlocked(about, true);
+  }
+
+  private end(outcome: Reply | AttemptError): void {
+    // The collector of JavaScript does not see how large it is.
+    this.command.free();
+    try {
+      const { heard } = this.options;
+      const told = heard ? heard(outcome) : outcome;
+      if (told instanceof AttemptError) throw told;
+      this.resolve(told);
+    } catch (error) {
+      this.reject(error);
+    }
   }
 }
 
@@ -159,11 +310,4 @@ export async function before<T>(
   } finally {
     cancel();
   }
-}
-
-// The server gives up a little earlier than we do: its answer distinguishes a document that a transaction blocks from a
-// server that does not answer.
-function maxTime(timeoutMs: number): number {
-  const left = timeoutMs - Math.min(timeoutMs / 8, 250);
-  return Math.max(1, Math.min(Math.ceil(left), 2 ** 31 - 1));
 }

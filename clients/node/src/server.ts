@@ -18,6 +18,11 @@ export class ServerBackend implements Backend {
     return this.db.databaseName;
   }
 
+  get connections(): number {
+    // Zero stands for no limit.
+    return this.db.client.options.maxPoolSize || Infinity;
+  }
+
   async send(
     command: Command,
     collection: string,

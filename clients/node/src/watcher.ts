@@ -4,10 +4,10 @@
 // waiter also sends attempts by its own clock.
 
 import { Wake, growing } from './clock';
-import { Command, type Reply } from './core';
+import { Command } from './core';
 import type { Engine } from './engine';
 import { oneAttempt, untilAnswered } from './retry';
-import { type NewsStream, before } from './runner';
+import { type Attempt, type AttemptTime, type NewsStream, before } from './runner';
 
 // How long a stream may be silent before it counts as broken. A connection can die without being closed.
 const SILENCE_MS = 15_000;
@@ -124,7 +124,7 @@ class Following {
     const { clock, runner, waiters } = this.engine;
     await this.pause.until(clock, clock.now() + BESIDE_MS * 1e3);
     if (this.isClosed) return;
-    const ping = (time: number): Promise<Reply> => runner.attempt(Command.ping(), time);
+    const ping = (time: AttemptTime): Attempt => runner.start(Command.ping(), time);
     try {
       await untilAnswered(clock, oneAttempt(clock, PASSING_MS), ping);
     } catch {

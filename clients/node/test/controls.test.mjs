@@ -58,6 +58,21 @@ const MISTAKES = [
     'waiting', 'after the close nothing keeps',
   ],
   [
+    'a slot is not given back',
+    'runner', 'slots.giveBack(lane);', '',
+    'overload', 'one slot is enough',
+  ],
+  [
+    'a command is sent without a slot',
+    'runner', 'if (slots.take(this.lane))', 'if (true)',
+    'overload', 'of a thousand calls',
+  ],
+  [
+    'a call whose wait is over is sent all the same',
+    'runner', 'this.hasLeft = true;', '',
+    'overload', 'while nothing is answered',
+  ],
+  [
     'a guard writes outside of the transaction',
     'server', 'this.db.command((0, runner_1.exact)(command), { session })',
     'this.db.command((0, runner_1.exact)(command))',

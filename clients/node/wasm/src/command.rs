@@ -5,7 +5,7 @@ use mongo_lease_core::commands::{
     Command as Built, CreateIndex, DecodeError, DryRun, FindOtherFormat, GetLease, Hello,
     ListIndexes, Page, Ping,
 };
-use mongo_lease_core::rules::{Instant, MAYBE_APPLIED, NamePattern};
+use mongo_lease_core::rules::{Instant, Lane as Class, MAYBE_APPLIED, NamePattern};
 use mongo_lease_core::schema::SPECS;
 use mongo_lease_memory::{Collection, InMemory};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -16,10 +16,12 @@ use crate::failed::{Failure, Fault, unconfirmed};
 use crate::failure::{Cause, Failure as Failed, decode_failure};
 use crate::options::check_name;
 use crate::reply::{Decoded, Reply};
+use crate::slots::Lane;
 use crate::store::Store;
 
 /// A command of any kind.
 pub(crate) trait AnyCommand {
+    fn lane(&self) -> Class;
     fn build(&self, collection: &str, sent: Instant) -> Document;
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Decoded, DecodeError>;
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Decoded;
@@ -29,6 +31,10 @@ impl<C: InMemory> AnyCommand for C
 where
     C::Reply: Into<Decoded>,
 {
+    fn lane(&self) -> Class {
+        C::LANE
+    }
+
     fn build(&self, collection: &str, sent: Instant) -> Document {
         Built::build(self, collection, sent)
     }
@@ -54,6 +60,12 @@ impl Command {
 
 #[wasm_bindgen]
 impl Command {
+    /// The lane in which it is sent. `is_blocked` for a command about one document that is known to be blocked.
+    pub fn lane(&self, is_blocked: bool) -> Lane {
+        let lane = self.0.lane();
+        if is_blocked { lane.blocked().into() } else { lane.into() }
+    }
+
     /// The document that is sent, without `maxTimeMS`.
     pub fn build(&self, collection: &str, sent: f64) -> Vec<u8> {
         bytes(&self.0.build(collection, instant(sent)))

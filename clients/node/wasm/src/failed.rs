@@ -260,6 +260,12 @@ impl Failure {
         self.0.is_blocked()
     }
 
+    /// Whether the server answered, but the write may have been applied.
+    #[wasm_bindgen(js_name = isCutOff)]
+    pub fn is_cut_off(&self) -> bool {
+        self.0.is_cut_off()
+    }
+
     /// Whether the driver found no server in all the time that its client allows for that.
     #[wasm_bindgen(js_name = isOutOfReach)]
     pub fn is_out_of_reach(&self) -> bool {

@@ -26,6 +26,7 @@ mod release;
 mod renewal;
 mod reply;
 mod request;
+mod slots;
 mod store;
 mod waiter;
 

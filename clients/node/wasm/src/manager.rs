@@ -20,7 +20,7 @@ pub struct ManagerSettings(ManagerOptions);
 
 /// The library's name of an option.
 pub(crate) fn option_name(option: &str) -> &'static str {
-    const NAMES: [&str; 27] = [
+    const NAMES: [&str; 28] = [
         "collection",
         "owner",
         "ttl",
@@ -36,6 +36,7 @@ pub(crate) fn option_name(option: &str) -> &'static str {
         "recheck_every",
         "change_stream",
         "max_waiting",
+        "max_in_flight",
         "renew",
         "max_hold",
         "value",
@@ -103,6 +104,7 @@ impl ManagerSettings {
             "recheck_every" => options.tuning.recheck_every = time(name, value)?,
             "change_stream" => options.tuning.change_stream = flag(name, value)?,
             "max_waiting" => options.tuning.max_waiting = count(name, value)?,
+            "max_in_flight" => options.tuning.max_in_flight = count(name, value)? as usize,
             _ => {
                 let reason = format!("there is no option {option:?}");
                 return Err(Error::invalid_option("options", reason).into());
@@ -175,6 +177,12 @@ impl Manager {
             "attempt_timeout" => self.timing.attempt_timeout,
             _ => timing::ATTEMPT_TIMEOUT_DEFAULT,
         })
+    }
+
+    /// How many commands may be under way at once.
+    #[wasm_bindgen(js_name = maxInFlight)]
+    pub fn max_in_flight(&self) -> usize {
+        self.options.tuning.max_in_flight
     }
 
     /// Whether this option is on.

@@ -124,6 +124,17 @@ impl Reply {
         }
     }
 
+    /// Whether the answer to an attempt or a release shows that the document was written to.
+    #[wasm_bindgen(js_name = hasWritten)]
+    pub fn has_written(&self) -> bool {
+        match &self.0 {
+            Decoded::Acquire(reply) => reply.has_written(),
+            Decoded::Ended(ended) => ended.count > 0,
+            Decoded::Matched(matched) => matched.matched > 0,
+            _ => false,
+        }
+    }
+
     /// When the attempt was sent from which the answer counts, or the renewal or heartbeat.
     pub fn sent(&self) -> f64 {
         let sent = match &self.0 {
