@@ -7,6 +7,7 @@ import { MongoClient } from 'mongodb';
 import { LeaseManager } from '../../index.mjs';
 import { History, Random, sleep } from './history.mjs';
 import { anyPlan, hold } from './hold.mjs';
+import { bear } from './load.mjs';
 import { Resource } from './resource.mjs';
 import { exclusive, optionsOf, shared } from './wish.mjs';
 
@@ -150,12 +151,17 @@ async function build(worker) {
 const worker = new Worker(JSON.parse(process.argv[2]));
 worker.history.note('started', { pid: process.pid });
 const input = createInterface({ input: process.stdin });
+const loads = [];
+let leasesBuilt;
+const building = new Promise((resolve) => (leasesBuilt = resolve));
 const isTold = new Promise((resolve) => {
   input.on('line', (line) => {
-    const [order, number, ms] = line.split(' ');
+    const [order, number, amount] = line.split(' ');
     if (order === 'block') {
-      worker.block(Number(ms));
+      worker.block(Number(amount));
       console.log(`block ${number} is over`);
+    } else if (order === 'load') {
+      loads.push(building.then((leases) => bear(worker, leases, Number(number), Number(amount))));
     } else resolve();
   });
 });
@@ -163,12 +169,14 @@ const isTold = new Promise((resolve) => {
 input.on('close', () => process.exit(3));
 isTold.then(() => (worker.isEnding = true));
 const { client, leases } = await build(worker);
+leasesBuilt(leases);
 const { tasks, shared_tasks: sharedTasks } = worker.orders;
 const all = Array.from({ length: tasks + sharedTasks }, (_, task) => task);
 const working = all.map((task) =>
   worker.goOn(leases, task < tasks ? task : task - tasks, task >= tasks),
 );
 await Promise.all([isTold, ...working]);
+await Promise.all(loads);
 const report = await leases.close();
 worker.history.note('shut_down', {
   released: report.released,

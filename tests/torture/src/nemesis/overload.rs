@@ -17,12 +17,7 @@ const LASTS: Duration = Duration::from_secs(10);
 
 /// One worker makes so many calls at once, and one more after their end.
 pub(super) async fn overload(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
-    // The Node client has no slots: it is no test of it to have a thousand commands under way at once.
-    let in_rust = target.fleet.in_node().end..target.fleet.len();
-    if in_rust.is_empty() {
-        return Ok(());
-    }
-    let slot = random.random_range(in_rust);
+    let slot = random.random_range(0..target.fleet.len());
     let calls = random.random_range(CALLS);
     let fault = target.began(Nemesis::Overload, format!("{calls} calls at once in slot {slot}"));
     let load = Load { number: fault, calls };
