@@ -1,4 +1,4 @@
-//! The guarded route: the middleware of the article, as a layer.
+//! The guarded route: requests for one invoice run one at a time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
