@@ -110,7 +110,7 @@ pub struct Fault {
 
 impl Fault {
     /// Whether waiters may have to wait for its end. Waiting has to cope with a dead worker and a dead cursor.
-    fn puts_off(&self) -> bool {
+    pub(super) fn puts_off(&self) -> bool {
         !matches!(&self.kind[..], KILL_WORKER | CURSOR)
     }
 }

@@ -10,7 +10,8 @@
 //! never joined. A holder explains nothing when its grant is alive for more than a ttl although its call has ended it.
 //!
 //! An earlier call of the same process for the same lease explains it too: calls of one process take turns, in one
-//! entry or in several.
+//! entry or in several. So does the release of a lease that the process has dropped in a fault: a call waits for that,
+//! for the time of one attempt at the most.
 //!
 //! Such a time may last for the waiter ttl, within which each waiting call sends an attempt, the round trip of that
 //! ([`Allowances::noticing`](super::Allowances::noticing)), and the time of faults and of the process's own stops.
@@ -19,11 +20,14 @@
 //! first entry is served, whether a call of the history has it or not.
 
 use super::gaps::moments;
-use super::{Call, Evidence, Facts, Found, Hold, Invariant, Violation};
+use super::{Call, Evidence, Facts, Fault, Found, Hold, Invariant, Violation};
 use crate::changes::{Change, Grant, State, Waiting};
 use crate::maps::Map;
 use crate::permits;
-use crate::time::{MILLI, Nanos};
+use crate::time::{MILLI, Nanos, SECOND};
+
+/// The time of one attempt by default, and of the command of a release. With a short ttl an acquire has half of that.
+const ATTEMPT: Nanos = 5 * SECOND;
 
 /// The facts with which the wait of a call is compared.
 struct Sight<'a> {
@@ -46,6 +50,7 @@ pub(super) fn unexplained(evidence: &Evidence, facts: &Facts, found: &mut Found)
             let since = call.invoked.max(its_turn);
             its_turn = its_turn.max(end);
             if call.wait_ms.is_some() && end.saturating_sub(since) > sight.fair() {
+                let since = since.max(sight.own_release(call));
                 found.0.extend(sight.longest_beyond(call, [since, end]));
             }
         }
@@ -67,6 +72,21 @@ impl<'a> Sight<'a> {
 
     fn fair(&self) -> Nanos {
         self.evidence.terms.noticed_within()
+    }
+
+    /// Until when the call may have waited for the release of a lease that its process has dropped.
+    ///
+    /// Only a fault makes a release take long. Its command may outlast the fault by its own time.
+    fn own_release(&self, call: &Call) -> Nanos {
+        let is_own = |hold: &&Hold| (hold.by, hold.name) == (call.by, call.name);
+        let own = self.facts.holds.iter().filter(is_own);
+        let drops: Vec<Nanos> = own.filter_map(|hold| hold.let_go).collect();
+        let is_late = |fault: &Fault| {
+            let is_in_it = |at: &Nanos| (fault.began..=call.invoked).contains(at);
+            fault.puts_off() && call.invoked <= fault.ended + ATTEMPT && drops.iter().any(is_in_it)
+        };
+        let is_any_late = self.facts.faults.iter().any(is_late);
+        if is_any_late { call.invoked + ATTEMPT.min(call.ttl_ms * MILLI / 2) } else { 0 }
     }
 
     /// When the call no longer waited.

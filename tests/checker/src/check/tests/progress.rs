@@ -183,6 +183,24 @@ fn faults_stops_and_deaths_explain_a_wait() {
 }
 
 #[test]
+fn a_call_waits_for_the_release_of_what_its_process_dropped_in_a_fault() {
+    let story = |fault: [u64; 2], ends: u64| {
+        let mut story = Story::new();
+        story.grant(100, "b/0");
+        let dropping = What::Releasing { call: "b/0".to_owned(), how: Letting::Drop };
+        story.note(900, "b", dropping).write(910, None);
+        // Half of its ttl of 2 s is the time of an attempt.
+        story.invoke(6_500, "b/1").times_out(ends, "b/1").fault(fault, "cut-off");
+        story
+    };
+    let fair = 3_000;
+    assert_eq!(story([800, 2_000], 6_500 + fair + 900).progress(), []);
+    assert_eq!(story([800, 2_000], 6_500 + fair + 1_100).progress().len(), 1, "for longer");
+    assert_eq!(story([1_000, 2_000], 6_500 + fair + 900).progress().len(), 1, "dropped before it");
+    assert_eq!(story([800, 1_400], 6_500 + fair + 900).progress().len(), 1, "the release is over");
+}
+
+#[test]
 fn a_wait_without_a_limit_ends_when_faults_are_over() {
     let mut story = Story::new();
     story.fault([1_000, 59_000], "partition");
