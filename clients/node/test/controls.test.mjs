@@ -68,6 +68,11 @@ const MISTAKES = [
     'overload', 'of a thousand calls',
   ],
   [
+    'acquires may take every slot',
+    'runner', 'this.lane = command.lane(this.isBlocked);', 'this.lane = 0;',
+    'overload', 'renewals and releases',
+  ],
+  [
     'a call whose wait is over is sent all the same',
     'runner', 'this.hasLeft = true;', '',
     'overload', 'while nothing is answered',

@@ -38,6 +38,19 @@ test('of a thousand calls, as many are under way as there are slots, and each is
   assert.equal(seen.sent, 2000);
 });
 
+test('by default as many are under way as the pool has connections beside that of the stream', async (t) => {
+  const world = World.of(t);
+  const client = world.client(undefined, { monitorCommands: true, maxPoolSize: 5 });
+  const leases = world.manager({}, client);
+  await leases.ready();
+  const seen = watch(client, ['findAndModify', 'delete']);
+  const calls = Array.from({ length: 200 }, async (_, number) => {
+    await (await leases.acquire(`call ${number}`)).release();
+  });
+  await Promise.all(calls);
+  assert.ok(seen.most > 1 && seen.most <= 4, `${seen.most} were under way`);
+});
+
 test('while nothing is answered little is sent, and all waits end by their deadlines', async (t) => {
   const world = World.of(t);
   const proxy = await Proxy.start(world);
