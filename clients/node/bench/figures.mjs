@@ -2,14 +2,16 @@
 //
 // Each is a median of rounds in which both sides take turns, so that a busy machine slows both.
 
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import { MongoClient } from 'mongodb';
 import { LeaseManager } from '../index.mjs';
 import { cargo, targetFolder } from '../scripts/build.mjs';
+import { grownBy } from './memory.mjs';
 
 const MAJORITY = { writeConcern: { w: 'majority', journal: true } };
 
@@ -91,18 +93,12 @@ async function handOff(make, bare, waiting) {
   await Promise.all(managers.map((leases) => leases.close()));
 }
 
-/** The memory of a held lease, and the commands that renew a thousand of them. */
+/** The commands that renew a thousand held leases. */
 async function held(make, client) {
   const leases = make();
   await leases.ready();
-  globalThis.gc?.();
-  const before = process.memoryUsage();
   const all = [];
   for (let number = 0; number < 1000; number += 1) all.push(await leases.acquire(`held ${number}`));
-  globalThis.gc?.();
-  const after = process.memoryUsage();
-  const kib = (after.heapUsed + after.external - before.heapUsed - before.external) / 1024 / 1000;
-  console.log(`a held lease: ${kib.toFixed(1)} KiB of heap, and what it has in WebAssembly`);
   const renewing = await timed(() => all[0].renew());
   const cpu = process.cpuUsage();
   let updates = 0;
@@ -115,6 +111,14 @@ async function held(make, client) {
   console.log(`renewing 1,000: ${updates} commands, ${took} ms of a processor`);
   console.log(`renewing one: ${renewing.toFixed(1)} ms`);
   await leases.close();
+}
+
+if (process.argv[2] === '--memory') {
+  const db = new MongoClient(process.argv[3]).db(process.argv[4]);
+  const leases = new LeaseManager(db);
+  console.log(await grownBy((name) => leases.acquire(name), (lease) => lease.release()));
+  // The leases end with their database.
+  process.exit();
 }
 
 const { uri, end } = await server();
@@ -132,6 +136,12 @@ for (const waiting of [1, 10, 50]) await handOff(make, bare, waiting);
 const monitored = new MongoClient(uri, { monitorCommands: true });
 await held(() => new LeaseManager(monitored.db(db.databaseName)), monitored);
 await monitored.close();
+const told = ['--expose-gc', fileURLToPath(import.meta.url), '--memory', uri, db.databaseName];
+const { status, stdout } = spawnSync(process.execPath, told, {
+  stdio: ['ignore', 'pipe', 'inherit'],
+});
+if (status !== 0) throw new Error('the measurement of the memory failed');
+console.log(`a held lease: ${stdout.toString().trim()} bytes`);
 await db.dropDatabase();
 await bareClient.close();
 await client.close();

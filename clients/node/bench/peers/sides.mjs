@@ -1,5 +1,6 @@
 // The sides of the comparison. Each has `take`, an attempt that returns what gives the lock back, and `wait`, which
-// waits for it: by the library's own call where it has one, otherwise by an attempt each 100 ms.
+// waits for it: by the library's own call where it has one, otherwise by an attempt each 100 ms. What gives a lock back
+// has `renew`, where the library does not renew by itself, and can. `commands` counts what was sent.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -47,8 +48,10 @@ async function indexes(locks) {
   await locks.insertMany(others);
 }
 
-export async function mongoLease(uri) {
-  const client = new MongoClient(uri);
+export async function mongoLease(uri, monitorCommands = false) {
+  const client = new MongoClient(uri, { monitorCommands });
+  let sent = 0;
+  client.on('commandStarted', () => (sent += 1));
   const leases = new LeaseManager(client.db('peers'), { ensureIndexes: true });
   await leases.ready();
   await indexes(client.db('peers').collection('locks'));
@@ -59,7 +62,7 @@ export async function mongoLease(uri) {
     await leases.close();
     await client.close();
   };
-  return { take, wait, close };
+  return { take, wait, close, commands: () => sent, renewsItself: true };
 }
 
 /** The recipe that Mongoose's users know: an upsert guarded by the expiry, and a delete by name and value. */
@@ -106,19 +109,27 @@ export async function mongodbLockSide(uri) {
   return { take, wait: polling(take), close: () => client.close() };
 }
 
+/** Commands that Redis got: each call of these libraries is a script. */
+async function scripts(client) {
+  const stats = await client.info('commandstats');
+  const of = (name) => Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+  return of('eval') + of('evalsha');
+}
+
 export function redlock(port) {
   const client = new Redis(port);
   const locks = new Redlock([client]);
   const take = async (name) => {
-    const lock = await locks.acquire([name], TTL_MS);
-    return () => lock.release();
+    let lock = await locks.acquire([name], TTL_MS);
+    const renew = async () => void (lock = await lock.extend(TTL_MS));
+    return Object.assign(() => lock.release(), { renew });
   };
   // Its own pauses: 200 ms, and up to 100 ms more or less.
   const wait = async (name) => {
     const lock = await locks.acquire([name], TTL_MS, { retryCount: -1 });
     return () => lock.release();
   };
-  return { take, wait, close: () => client.quit() };
+  return { take, wait, close: () => client.quit(), commands: () => scripts(client) };
 }
 
 export function redlockUniversal(port) {
@@ -127,7 +138,9 @@ export function redlockUniversal(port) {
   const by = (options) => async (key) => {
     const lock = createLock({ adapter, key, ttl: TTL_MS, ...options });
     const handle = await lock.acquire();
-    return () => lock.release(handle);
+    const renew = () => lock.extend(handle, TTL_MS);
+    return Object.assign(() => lock.release(handle), { renew });
   };
-  return { take: by({}), wait: by({ retryAttempts: 1e6 }), close: () => client.quit() };
+  const [take, wait] = [by({}), by({ retryAttempts: 1e6 })];
+  return { take, wait, close: () => client.quit(), commands: () => scripts(client) };
 }
