@@ -3,7 +3,6 @@
 mod barging;
 mod beats;
 mod cost;
-mod crossing;
 mod damaged;
 mod dead;
 mod handoffs;
@@ -11,10 +10,8 @@ mod leaving;
 mod order;
 mod terms;
 mod turns;
-mod unpolled;
 mod workers;
 
-use std::future::IntoFuture;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -24,31 +21,67 @@ use mongo_lease::{Acquire, Event, Lease, LeaseManager, LeaseManagerBuilder, Resu
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinHandle;
 
-use crate::common::document;
+use crate::common::{document, migrated};
 use crate::patience::{Listener, soon, until};
 
 /// Long enough that only a wake-up can end it.
-const NEVER: Duration = Duration::from_secs(3_600);
+pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
 
-type Waiting = JoinHandle<Result<Lease>>;
+/// The usual life of an entry.
+const WAITER_TTL: Duration = Duration::from_secs(10);
 
-/// No waiter looks by itself.
-fn told_only_tuning() -> Tuning {
-    Tuning::default().recheck_every(NEVER)
+/// The longest life of an entry: within a test none expires, and no heartbeat finds a promotion in place of an event.
+pub(crate) const LONG_LIFE: Duration = Duration::from_secs(600);
+
+pub(crate) type Waiting = JoinHandle<Result<Lease>>;
+
+/// A manager whose waiters wake only by events, and whose entries live for so long.
+pub(crate) fn told_only(database: &Database, waiter_ttl: Duration) -> LeaseManagerBuilder {
+    let tuning = Tuning::default().recheck_every(NEVER).waiter_ttl(waiter_ttl);
+    LeaseManager::builder(database).owner("test").tuning(tuning).wait(NEVER)
 }
 
-/// A manager whose waiters wake only by events.
-fn told_only(database: &Database) -> LeaseManagerBuilder {
-    LeaseManager::builder(database).owner("test").tuning(told_only_tuning()).wait(NEVER)
+/// The same with a client of its own: a change stream takes a connection, and ten of them a whole pool.
+async fn manager_with(
+    server: &Server,
+    database: &TestDatabase,
+    waiter_ttl: Duration,
+) -> LeaseManager {
+    let through = database.through(&server.client().await);
+    told_only(&through, waiter_ttl).build().await.unwrap()
 }
 
-/// A manager with a client of its own: a change stream takes a connection, and ten of them a whole pool.
+/// The same with the usual life.
 async fn manager(server: &Server, database: &TestDatabase) -> LeaseManager {
-    told_only(&database.through(&server.client().await)).build().await.unwrap()
+    manager_with(server, database, WAITER_TTL).await
+}
+
+/// A lease that is held on the shared server, and a manager whose calls wait for it.
+struct Held {
+    database: TestDatabase,
+    holder: LeaseManager,
+    lease: Lease,
+    leases: LeaseManager,
+}
+
+impl Held {
+    async fn new(waiter_ttl: Duration) -> Held {
+        let server = Server::shared();
+        let database = migrated(server).await;
+        let holder = manager(server, &database).await;
+        let lease = holder.acquire("a").await.unwrap();
+        let leases = manager_with(server, &database, waiter_ttl).await;
+        Held { database, holder, lease, leases }
+    }
+
+    /// A call that is in the queue when this returns.
+    async fn wait(&self, options: impl FnOnce(Acquire) -> Acquire) -> Waiting {
+        in_line(&self.leases, options(self.leases.acquire("a"))).await
+    }
 }
 
 /// A call that waits in a task of its own, and is in the queue when this returns.
-async fn in_line(leases: &LeaseManager, acquire: Acquire) -> Waiting {
+pub(crate) async fn in_line(leases: &LeaseManager, acquire: Acquire) -> Waiting {
     let mut events = Listener::of(leases);
     let waiting = tokio::spawn(acquire.into_future());
     queued(&mut events).await;
@@ -56,7 +89,7 @@ async fn in_line(leases: &LeaseManager, acquire: Acquire) -> Waiting {
 }
 
 /// The same, with a change stream that wakes it: it learns by events, and not by a first query.
-async fn in_line_watching(leases: &LeaseManager, acquire: Acquire) -> Waiting {
+pub(crate) async fn in_line_watching(leases: &LeaseManager, acquire: Acquire) -> Waiting {
     let mut events = Listener::of(leases);
     let waiting = in_line(leases, acquire).await;
     events.watching().await;
@@ -64,7 +97,7 @@ async fn in_line_watching(leases: &LeaseManager, acquire: Acquire) -> Waiting {
 }
 
 /// Returns when a call of this manager is in a queue, with the number of waiters before it.
-async fn queued(events: &mut Listener) -> u32 {
+pub(crate) async fn queued(events: &mut Listener) -> u32 {
     let ahead = |event: &Event| match event {
         Event::Queued { ahead, .. } => Some(*ahead),
         _ => None,
@@ -81,18 +114,25 @@ fn start_waiting(acquire: Acquire) -> Waiting {
 }
 
 /// The lease that a waiting call is granted.
-async fn granted(waiting: Waiting) -> Lease {
+pub(crate) async fn granted(waiting: Waiting) -> Lease {
     soon("the waiter is granted the lease", waiting).await.unwrap().unwrap()
 }
 
+/// Each of the waiting calls is granted the lease when the one before it releases it.
+pub(crate) async fn all_granted(waiting: impl IntoIterator<Item = Waiting>) {
+    for waiting in waiting {
+        granted(waiting).await.release().await.unwrap();
+    }
+}
+
 /// Drops a call that waits.
-async fn dropped(waiting: Waiting) {
+pub(crate) async fn dropped(waiting: Waiting) {
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
 }
 
 /// The waiters in the queue, by the labels of their owners.
-async fn line_of(database: &TestDatabase, name: &str) -> Vec<String> {
+pub(crate) async fn line_of(database: &TestDatabase, name: &str) -> Vec<String> {
     let document = document(database, name).await.unwrap_or_default();
     let label = |entry: &Bson| {
         let owner = entry.as_document()?.get_str("owner").ok()?;
@@ -103,7 +143,7 @@ async fn line_of(database: &TestDatabase, name: &str) -> Vec<String> {
 }
 
 /// Returns when the queue has these waiters, in this order.
-async fn until_line_is(database: &TestDatabase, name: &str, owners: &[&str]) {
+pub(crate) async fn until_line_is(database: &TestDatabase, name: &str, owners: &[&str]) {
     let what = format!("{owners:?} stand in line");
     until(&what, async || (line_of(database, name).await == owners).then_some(())).await;
 }
@@ -111,10 +151,4 @@ async fn until_line_is(database: &TestDatabase, name: &str, owners: &[&str]) {
 /// The document's holder, by the label of its owner.
 fn holder_of(document: &Document) -> Option<&str> {
     document.get_document("grant").ok()?.get_str("owner").ok()?.split('@').next()
-}
-
-/// A number for a run by hand.
-fn by_hand(variable: &str, usually: usize) -> usize {
-    let by_hand = std::env::var(variable).ok();
-    by_hand.map_or(usually, |number| number.parse().expect("a number"))
 }

@@ -52,13 +52,6 @@ pub(crate) async fn make_user(name: &str, role: Document) {
     server().admin(doc! { "createUser": name, "pwd": PASSWORD, "roles": [role] }).await;
 }
 
-/// Grants the database's user these privileges as well.
-pub(crate) async fn grant(database: &TestDatabase, actions: &[&str]) {
-    let name = database.name();
-    let more = [on_locks(name, actions)];
-    server().admin(doc! { "grantPrivilegesToRole": name, "privileges": more.to_vec() }).await;
-}
-
 /// A new client of this user's.
 pub(crate) async fn client_of(user: &str) -> Client {
     Client::with_uri_str(server().uri_as(user, PASSWORD)).await.expect("an address")

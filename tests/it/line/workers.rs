@@ -1,14 +1,12 @@
 //! Processes that wait in the queue of one lease, each on the test's orders.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mongo_lease::mongodb::Client;
 use mongo_lease::mongodb::options::ClientOptions;
+use mongo_lease::mongodb::{Client, Database};
 use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder, Tuning};
 use mongo_lease_testbed::{Server, TestDatabase};
-use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinSet;
 
 use super::queued;
@@ -35,15 +33,11 @@ impl Options {
         max_clock_skew: Duration::from_secs(1),
     };
 
-    pub(super) fn of(self, database: &TestDatabase) -> LeaseManagerBuilder {
-        self.apply(LeaseManager::builder(database))
-    }
-
-    fn apply(self, builder: LeaseManagerBuilder) -> LeaseManagerBuilder {
-        let builder = builder.tuning(
-            Tuning::default().waiter_ttl(self.waiter_ttl).recheck_every(self.recheck_every),
-        );
-        builder.max_clock_skew(self.max_clock_skew).wait(super::NEVER)
+    pub(super) fn of(self, database: &Database) -> LeaseManagerBuilder {
+        let tuning =
+            Tuning::default().waiter_ttl(self.waiter_ttl).recheck_every(self.recheck_every);
+        let builder = LeaseManager::builder(database).tuning(tuning).wait(super::NEVER);
+        builder.max_clock_skew(self.max_clock_skew)
     }
 }
 
@@ -72,7 +66,7 @@ pub(super) async fn start(
 /// Makes each process join the queue before the next one. Each will release the lease as soon as it is granted.
 pub(super) async fn line_up(workers: &mut [Worker]) {
     for worker in workers {
-        worker.tell("pass 1").await;
+        worker.tell("pass").await;
         assert_eq!(worker.says().await, "queued");
     }
 }
@@ -84,36 +78,20 @@ pub(super) async fn token(worker: &mut Worker) -> u64 {
     token.parse().expect("a token")
 }
 
-/// One time that a process held the lease.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
-    pub(super) token: u64,
-    /// When the caller got it, and when it began to release it: on the clock of the machine.
-    pub(super) from: Duration,
-    pub(super) until: Duration,
-}
-
-/// When the processes held the lease, each this many times, in the order of the grants.
-pub(super) async fn rounds_of(workers: &mut [Worker]) -> Vec<Held> {
+/// The tokens of the processes' rounds.
+pub(super) async fn tokens_of_rounds(workers: &mut [Worker]) -> Vec<u64> {
     // All at once: a process without a reader would have to wait in the middle of its work.
-    let held = join_all(workers.iter_mut().map(held)).await;
-    let mut held: Vec<Held> = held.into_iter().flatten().collect();
-    held.sort_unstable_by_key(|held| held.token);
-    held
-}
-
-async fn held(worker: &mut Worker) -> Vec<Held> {
-    let mut all = Vec::new();
-    loop {
-        let said = worker.says().await;
-        if said == "done" {
-            return all;
+    let tokens = workers.iter_mut().map(async |worker| {
+        let mut tokens = Vec::new();
+        loop {
+            let said = worker.says().await;
+            if said == "done" {
+                return tokens;
+            }
+            tokens.push(said.parse().expect("a token"));
         }
-        let numbers: Vec<u64> = said.split(' ').map(|number| number.parse().unwrap()).collect();
-        let [token, from, until] = numbers[..] else { panic!("{said}") };
-        let [from, until] = [from, until].map(Duration::from_nanos);
-        all.push(Held { token, from, until });
-    }
+    });
+    join_all(tokens).await.concat()
 }
 
 /// In a process that was started: carries out its orders, and returns true at its end. False in the test.
@@ -132,35 +110,33 @@ pub(super) async fn serve() -> bool {
     let times: Vec<_> = numbers.map(Duration::from_millis).collect();
     let [waiter_ttl, recheck_every, max_clock_skew] = times[..] else { panic!("{first}") };
     let options = Options { waiter_ttl, recheck_every, max_clock_skew };
-    let leases = options.apply(LeaseManager::builder(&database)).build().await.unwrap();
+    let leases = options.of(&database).build().await.unwrap();
     spy.names();
     say("ready");
     while let Some(order) = orders.recv().await {
         match order.split(' ').collect::<Vec<_>>()[..] {
-            ["pass", count] => pass(&leases, count.parse().unwrap()).await,
+            ["pass"] => pass(&leases).await,
             ["rounds", count] => rounds(&leases, count.parse().unwrap()).await,
             ["wait", count, millis] => {
                 let wait = Duration::from_millis(millis.parse().unwrap());
                 wait_in_vain(&leases, count.parse().unwrap(), wait).await;
+                say(counted(&spy.names()));
             }
-            ["commands"] => say(counted(spy.names())),
             _ => panic!("what is {order:?}?"),
         }
     }
     true
 }
 
-/// Makes this many calls, one behind the other: each releases the lease as soon as it is granted.
-async fn pass(leases: &LeaseManager, count: usize) {
+/// Releases the lease as soon as it is granted.
+async fn pass(leases: &LeaseManager) {
     let mut events = Listener::of(leases);
-    for _ in 0..count {
-        let waiting = super::start_waiting(leases.acquire(NAME));
-        tokio::spawn(async move {
-            let lease = waiting.await.unwrap().unwrap();
-            say(format!("granted {}", lease.token().unwrap().as_u64()));
-            lease.release().await.unwrap();
-        });
-    }
+    let waiting = super::start_waiting(leases.acquire(NAME));
+    tokio::spawn(async move {
+        let lease = waiting.await.unwrap().unwrap();
+        say(format!("granted {}", lease.token().unwrap().as_u64()));
+        lease.release().await.unwrap();
+    });
     queued(&mut events).await;
     say("queued");
 }
@@ -169,11 +145,9 @@ async fn pass(leases: &LeaseManager, count: usize) {
 async fn rounds(leases: &LeaseManager, count: usize) {
     for _ in 0..count {
         let lease = leases.acquire(NAME).await.unwrap();
-        let from = now().as_nanos();
         let token = lease.token().unwrap().as_u64();
-        let until = now().as_nanos();
         lease.release().await.unwrap();
-        say(format!("{token} {from} {until}"));
+        say(token);
     }
     say("done");
 }
@@ -188,30 +162,11 @@ async fn wait_in_vain(leases: &LeaseManager, count: usize, wait: Duration) {
     while let Some(result) = waiting.join_next().await {
         assert!(matches!(result.unwrap(), Err(Error::WaitTimeout { .. })));
     }
-    say("timed out");
 }
 
-fn counted(names: Vec<String>) -> String {
-    let mut counts = BTreeMap::new();
-    for name in names {
-        *counts.entry(name).or_insert(0) += 1;
-    }
-    let counts = counts.into_iter().map(|(name, count)| format!("{name}:{count}"));
-    counts.collect::<Vec<_>>().join(" ")
-}
-
-/// The time on a clock that all processes of the machine share.
-pub(super) fn now() -> Duration {
-    let time = clock_gettime(ClockId::Monotonic);
-    let seconds = u64::try_from(time.tv_sec).unwrap();
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap())
-}
-
-/// How many commands of this name a process has reported.
-pub(super) fn count_of(said: &str, command: &str) -> usize {
-    let counts = said.split(' ').filter_map(|one| one.split_once(':'));
-    counts
-        .filter(|(name, _)| *name == command)
-        .map(|(_, count)| count.parse::<usize>().unwrap())
-        .sum()
+/// How many pings these commands are, how many openings of a stream, and how many others.
+fn counted(names: &[String]) -> String {
+    let of = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
+    let (pings, streams) = (of("ping"), of("aggregate"));
+    format!("{pings} {streams} {}", names.len() - pings - streams)
 }

@@ -1,11 +1,9 @@
 //! Calls for several names beside calls for one, in simulated time: who waits for how long.
 
-use std::collections::BTreeSet;
-use std::future::IntoFuture;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mongo_lease::{LeaseManager, MemoryStore};
+use mongo_lease::{LeaseManager, LeaseSet, MemoryStore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -14,27 +12,25 @@ use super::trouble::manager;
 const TASKS: u64 = 150;
 /// So many of them ask for a set.
 const SETS: u64 = 25;
+/// How many names a set has.
+const SIZE: usize = 3;
 const NAMES: u64 = 30;
 const HOLD: Duration = Duration::from_secs(1);
 const SPAN: Duration = Duration::from_secs(300);
 
-/// The tasks' behaviour.
-#[derive(Clone, Copy)]
-struct Load {
-    /// How many names a set has.
-    size: usize,
-    /// How long a task pauses after a lease, on average.
-    pause_millis: u64,
+/// The calls for sets, or for one name: how many seconds each of those waited that were granted.
+#[derive(Debug, Default)]
+struct Calls {
+    granted: Vec<f64>,
+    in_vain: usize,
 }
 
-/// The seconds that calls waited.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Waits {
+    sets: Calls,
+    singles: Calls,
+    /// Those of the singles that wanted one of the first names in the order.
     first_names: Vec<f64>,
-    singles: Vec<f64>,
-    sets: Vec<f64>,
-    failed: usize,
-    failed_sets: usize,
 }
 
 /// The same numbers for the same seed.
@@ -53,53 +49,50 @@ impl Numbers {
     }
 }
 
-async fn task(leases: LeaseManager, number: u64, load: Load, waits: Arc<Mutex<Waits>>) {
+async fn task(leases: LeaseManager, number: u64, pause_millis: u64, waits: Arc<Mutex<Waits>>) {
     let mut numbers = Numbers((number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let end = Instant::now() + SPAN;
     loop {
-        sleep(Duration::from_millis(numbers.below(2 * load.pause_millis + 1))).await;
-        let begin = Instant::now();
-        let waited = || begin.elapsed().as_secs_f64();
-        if number < SETS {
-            let mut names = BTreeSet::new();
-            while names.len() < load.size {
-                names.insert(numbers.name());
-            }
-            let Ok(set) = timeout_at(end, leases.acquire_all(names).into_future()).await else {
-                return;
-            };
-            let Ok(set) = set else {
-                waits.lock().unwrap().failed_sets += 1;
-                continue;
-            };
-            waits.lock().unwrap().sets.push(waited());
-            sleep(HOLD).await;
-            set.release().await.unwrap();
-        } else {
+        sleep(Duration::from_millis(numbers.below(2 * pause_millis + 1))).await;
+        let mut names = vec![numbers.name()];
+        while number < SETS && names.len() < SIZE {
             let name = numbers.name();
-            let Ok(lease) = timeout_at(end, leases.acquire(&name).into_future()).await else {
-                return;
-            };
-            let Ok(lease) = lease else {
-                waits.lock().unwrap().failed += 1;
-                continue;
-            };
-            waits.lock().unwrap().singles.push(waited());
-            if name.as_str() < "03" {
-                waits.lock().unwrap().first_names.push(waited());
+            if !names.contains(&name) {
+                names.push(name);
             }
-            sleep(HOLD).await;
+        }
+        let begin = Instant::now();
+        let is_first = number >= SETS && names[0].as_str() < "03";
+        let call = async {
+            if number < SETS {
+                return leases.acquire_all(names).await.map(LeaseSet::into_leases);
+            }
+            leases.acquire(&names[0]).await.map(|lease| vec![lease])
+        };
+        let Ok(granted) = timeout_at(end, call).await else { return };
+        let waited = begin.elapsed().as_secs_f64();
+        {
+            let mut waits = waits.lock().unwrap();
+            let Waits { sets, singles, first_names } = &mut *waits;
+            let calls = if number < SETS { sets } else { singles };
+            match granted {
+                Ok(_) => calls.granted.push(waited),
+                Err(_) => calls.in_vain += 1,
+            }
+            if granted.is_ok() && is_first {
+                first_names.push(waited);
+            }
+        }
+        let Ok(held) = granted else { continue };
+        sleep(HOLD).await;
+        for lease in held {
             lease.release().await.unwrap();
         }
     }
 }
 
-fn mean(waits: &[f64]) -> f64 {
-    let count = u32::try_from(waits.len()).unwrap();
-    waits.iter().sum::<f64>() / f64::from(count.max(1))
-}
-
-async fn run(load: Load) -> Waits {
+/// The waits of calls with pauses of this length between them, on average.
+async fn run(pause_millis: u64) -> Waits {
     let store = MemoryStore::new();
     let waits = Arc::<Mutex<Waits>>::default();
     let mut tasks = JoinSet::new();
@@ -108,40 +101,26 @@ async fn run(load: Load) -> Waits {
         managers.push(manager(&store).await);
     }
     for (number, leases) in (0..TASKS).zip(managers.iter().cycle()) {
-        tasks.spawn(task(leases.clone(), number, load, Arc::clone(&waits)));
+        tasks.spawn(task(leases.clone(), number, pause_millis, Arc::clone(&waits)));
     }
-    while let Some(ended) = tasks.join_next().await {
-        ended.unwrap();
-    }
-    let waits = std::mem::take(&mut *waits.lock().unwrap());
-    eprintln!(
-        "{} names, pause {} ms: first names {:.1} s, singles {:.1} s ({} of them, {} in vain), \
-         sets {:.1} s ({}, {} in vain)",
-        load.size,
-        load.pause_millis,
-        mean(&waits.first_names),
-        mean(&waits.singles),
-        waits.singles.len(),
-        waits.failed,
-        mean(&waits.sets),
-        waits.sets.len(),
-        waits.failed_sets,
-    );
-    waits
+    tasks.join_all().await;
+    std::mem::take(&mut *waits.lock().unwrap())
 }
 
 /// Below saturation, the first names in the order are not much slower than all others, and hardly a call is in vain.
 #[tokio::test(start_paused = true)]
 async fn sets_below_saturation_form_no_convoy() {
-    let waits = run(Load { size: 3, pause_millis: 10_000 }).await;
-    assert!(mean(&waits.first_names) < 4.0, "{} s", mean(&waits.first_names));
-    assert!(waits.failed * 100 < waits.singles.len(), "{} in vain", waits.failed);
-    assert!(waits.failed_sets * 20 < waits.sets.len(), "{} in vain", waits.failed_sets);
+    let Waits { sets, singles, first_names } = run(10_000).await;
+    let count = u32::try_from(first_names.len()).unwrap();
+    let mean = first_names.iter().sum::<f64>() / f64::from(count);
+    assert!(mean < 4.0, "{mean} s for {count} calls for the first names");
+    assert!(singles.in_vain * 100 < singles.granted.len(), "{} in vain", singles.in_vain);
+    assert!(sets.in_vain * 20 < sets.granted.len(), "{} in vain", sets.in_vain);
 }
 
 /// With more calls than the names can serve, calls for sets are still granted.
 #[tokio::test(start_paused = true)]
 async fn sets_are_granted_under_saturation_too() {
-    let waits = run(Load { size: 3, pause_millis: 0 }).await;
-    assert!(waits.sets.len() > 100, "{} of {}", waits.sets.len(), waits.failed_sets);
+    let sets = run(0).await.sets;
+    assert!(sets.granted.len() > 100, "{} of {}", sets.granted.len(), sets.in_vain);
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Error, Lease, LostReason, Released};
 
-use super::{is_free, queued};
 use crate::both::check;
-use crate::common::TryOnce;
+use crate::line::queued;
 use crate::patience::{Listener, bounded, soon};
 
 #[tokio::test]
@@ -36,31 +35,23 @@ async fn all_names_are_granted_in_their_order_with_a_token_each() {
 }
 
 #[tokio::test]
-async fn without_a_wait_a_taken_name_is_busy_and_nothing_is_held() {
+async fn a_taken_name_is_named_and_nothing_is_held() {
     check(async |backend| {
         let (leases, others) = (backend.manager().await, backend.manager().await);
-        let held = others.acquire("b").await.unwrap();
-        let all = leases.acquire_all(["a", "b", "c"]).wait(Duration::ZERO);
-        let Err(Error::Busy(info)) = all.await else { panic!("`b` is held") };
-        assert_eq!((&*info.name, info.value.as_deref()), ("b", Some(held.value())));
-        held.release().await.unwrap();
-        backend.until_nothing_is_left().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_wait_that_is_over_names_what_is_missing_and_holds_nothing() {
-    check(async |backend| {
-        let (leases, others) = (backend.manager().await, backend.manager().await);
-        let held = others.acquire("b").await.unwrap();
-        let wait = Duration::from_millis(300);
-        let error = leases.acquire_all(["a", "b", "c"]).wait(wait).await.unwrap_err();
-        let Error::WaitTimeout { name, waited, .. } = error else { panic!("{error}") };
-        assert_eq!(name, "b");
-        assert!(waited >= wait, "{waited:?}");
-        held.release().await.unwrap();
-        backend.until_nothing_is_left().await;
+        let all = || leases.acquire_all(["a", "b", "c"]);
+        for held in [others.acquire("b"), others.acquire("b").shared()] {
+            let held = held.await.unwrap();
+            let busy = all().wait(Duration::ZERO).await;
+            let Err(Error::Busy(info)) = busy else { panic!("`b` is held: {busy:?}") };
+            assert_eq!((&*info.name, info.shared), ("b", held.is_shared()));
+            let wait = Duration::from_millis(300);
+            let error = all().wait(wait).await.unwrap_err();
+            let Error::WaitTimeout { name, waited, .. } = error else { panic!("{error}") };
+            assert_eq!(name, "b");
+            assert!(waited >= wait, "{waited:?}");
+            held.release().await.unwrap();
+            backend.until_nothing_is_left().await;
+        }
     })
     .await;
 }
@@ -73,7 +64,8 @@ async fn a_call_that_waits_gives_the_names_before_back_once_and_those_after_alwa
             let what = format!("{name:?} is given back");
             soon(&what, others.acquire(name).into_future()).await.unwrap()
         };
-        let second = others.acquire("b").await.unwrap();
+        let is_free = async |name: &str| others.try_acquire(name).await.unwrap().is_granted();
+        let second = others.acquire("b").shared().await.unwrap();
         let mut events = Listener::of(&leases);
         let waiting = tokio::spawn(leases.acquire_all(["a", "b", "c"]).into_future());
         queued(&mut events).await;
@@ -85,47 +77,14 @@ async fn a_call_that_waits_gives_the_names_before_back_once_and_those_after_alwa
         first.release().await.unwrap();
         // From now on it keeps what comes before.
         queued(&mut events).await;
-        assert!(!is_free(&others, "a").await);
+        assert!(!is_free("a").await);
         second.release().await.unwrap();
         queued(&mut events).await;
-        assert!(!is_free(&others, "a").await && !is_free(&others, "b").await);
+        assert!(!is_free("a").await && !is_free("b").await);
         third.release().await.unwrap();
         let set = soon("all are granted", waiting).await.unwrap().unwrap();
-        assert!(set.is_valid());
-        assert_eq!(set.into_leases().len(), 3);
-        backend.until_nothing_is_left().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_name_with_readers_is_waited_for_and_then_exclusive() {
-    check(async |backend| {
-        let (leases, others) = (backend.manager().await, backend.manager().await);
-        let reader = others.acquire("b").shared().await.unwrap();
-        let last = others.acquire("b").shared().await.unwrap();
-        let Err(Error::Busy(info)) = leases.acquire_all(["a", "b"]).wait(Duration::ZERO).await
-        else {
-            panic!("`b` has readers")
-        };
-        assert_eq!((&*info.name, info.shared), ("b", true));
-        // None is held: it is given back in the background.
-        others.acquire("a").await.unwrap().release().await.unwrap();
-
-        let mut events = Listener::of(&leases);
-        let waiting = tokio::spawn(leases.acquire_all(["a", "b", "c"]).into_future());
-        queued(&mut events).await;
-        reader.release().await.unwrap();
-        assert!(!others.acquire("b").shared().try_once().await.unwrap().is_granted(), "it waits");
-        assert!(!waiting.is_finished());
-        last.release().await.unwrap();
-        let set = soon("all are granted", waiting).await.unwrap().unwrap();
         assert!(set.is_valid() && set.iter().all(|lease| !lease.is_shared()));
-        for name in ["a", "b", "c"] {
-            let reader = others.acquire(name).shared().try_once().await.unwrap();
-            assert!(!reader.is_granted(), "{name} is held exclusively");
-        }
-        assert_eq!(set.release().await.unwrap(), Released::Released);
+        assert_eq!(set.into_leases().len(), 3);
         backend.until_nothing_is_left().await;
     })
     .await;
@@ -145,8 +104,6 @@ async fn names_that_cannot_be_acquired_together_are_refused() {
             assert!(matches!(error, Error::InvalidOption { option: "names", .. }), "{error}");
             assert_eq!(error.to_string(), why);
         }
-        let error = leases.acquire_all(["a", ""]).await.unwrap_err();
-        assert!(matches!(error, Error::InvalidName { .. }), "{error}");
         let error = leases.acquire_all(["a"]).ttl(Duration::ZERO).await.unwrap_err();
         assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
         backend.until_nothing_is_left().await;

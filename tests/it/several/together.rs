@@ -4,73 +4,53 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use mongo_lease::LeaseManager;
+
 use crate::both::check;
 use crate::lent::lent_setup;
-use crate::patience::bounded;
+use crate::patience::soon;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// Each of six managers acquires sets of three names, in changing orders. No two hold a name at once, and each call
-/// ends.
+/// Six tasks acquire sets of three names, in changing orders. No two hold a name at once, and each call ends. Each task
+/// has a manager of its own; or they share one, and with it its queue entries, and wait for its own releases.
 #[tokio::test]
 async fn overlapping_sets_in_any_order_exclude_each_other_and_end() {
     check(async |backend| {
-        let holders: Arc<[AtomicU32; NAMES.len()]> = Arc::default();
-        let mut tasks = Vec::new();
-        for task in 0..6_usize {
-            let (leases, holders) = (backend.manager().await, Arc::clone(&holders));
-            tasks.push(tokio::spawn(async move {
-                for round in 0..12 {
-                    let first = task + round;
-                    let places = [first, first + 2 + round % 2, first + 1].map(|at| at % 5);
-                    let names = places.map(|place| NAMES[place]);
-                    let set = leases.acquire_all(names).wait_forever().await.unwrap();
-                    for place in places {
-                        assert_eq!(holders[place].fetch_add(1, Ordering::SeqCst), 0, "{names:?}");
-                    }
-                    tokio::task::yield_now().await;
-                    for place in places {
-                        holders[place].fetch_sub(1, Ordering::SeqCst);
-                    }
-                    set.release().await.unwrap();
-                }
-            }));
+        let shared = backend.manager().await;
+        for is_shared in [false, true] {
+            let holders: Arc<[AtomicU32; NAMES.len()]> = Arc::default();
+            let mut tasks = Vec::new();
+            for task in 0..6_usize {
+                let leases = if is_shared { shared.clone() } else { backend.manager().await };
+                tasks.push(tokio::spawn(hold_sets(leases, task, Arc::clone(&holders))));
+            }
+            for task in tasks {
+                let case = format!("with one manager: {is_shared}");
+                let ended = soon(&case, task).await;
+                ended.unwrap_or_else(|error| panic!("{case}: {error}"));
+            }
+            backend.until_nothing_is_left().await;
         }
-        for task in tasks {
-            bounded(task).await.unwrap();
-        }
-        backend.until_nothing_is_left().await;
     })
     .await;
 }
 
-/// The calls of one manager share its queue entries, and wait for its own releases.
-#[tokio::test]
-async fn overlapping_sets_of_one_manager_exclude_each_other_and_end() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let inside = Arc::new(AtomicU32::new(0));
-        let mut tasks = Vec::new();
-        for task in 0..8_usize {
-            let (leases, inside) = (leases.clone(), Arc::clone(&inside));
-            tasks.push(tokio::spawn(async move {
-                for round in 0..6 {
-                    let other = NAMES[(task + round) % 4];
-                    let names = if round % 2 == 0 { [other, "e"] } else { ["e", other] };
-                    let set = leases.acquire_all(names).wait_forever().await.unwrap();
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "`e` has one holder");
-                    tokio::task::yield_now().await;
-                    inside.fetch_sub(1, Ordering::SeqCst);
-                    set.release().await.unwrap();
-                }
-            }));
+async fn hold_sets(leases: LeaseManager, task: usize, holders: Arc<[AtomicU32; NAMES.len()]>) {
+    for round in 0..12 {
+        let first = task + round;
+        let places = [first, first + 2 + round % 2, first + 1].map(|at| at % 5);
+        let names = places.map(|place| NAMES[place]);
+        let set = leases.acquire_all(names).wait_forever().await.unwrap();
+        for place in places {
+            assert_eq!(holders[place].fetch_add(1, Ordering::SeqCst), 0, "{names:?}");
         }
-        for task in tasks {
-            bounded(task).await.unwrap();
+        tokio::task::yield_now().await;
+        for place in places {
+            holders[place].fetch_sub(1, Ordering::SeqCst);
         }
-        backend.until_nothing_is_left().await;
-    })
-    .await;
+        set.release().await.unwrap();
+    }
 }
 
 #[tokio::test]

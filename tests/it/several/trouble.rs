@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use mongo_lease::{CommandKind, Error, Event, LeaseManager, MemoryFault, MemoryStore};
 
-use super::queued;
+use crate::line::queued;
 use crate::patience::{Listener, soon};
 
 pub(super) async fn manager(store: &MemoryStore) -> LeaseManager {
     LeaseManager::in_memory(store).build().await.unwrap()
+}
+
+async fn assert_nothing_is_left(store: &MemoryStore, leases: &LeaseManager) {
+    assert_eq!(leases.shutdown().await.tasks_left, 0);
+    assert_eq!(store.leases_in_use(), 0);
 }
 
 /// Held already, it is lost before the others are there: the call acquires it anew.
@@ -47,50 +52,40 @@ async fn a_refusal_of_one_name_fails_the_call_and_holds_nothing() {
     store.fail_next(CommandKind::Acquire, MemoryFault::Refused);
     let error = leases.acquire_all(["a", "b", "c"]).await.unwrap_err();
     assert!(matches!(error, Error::MongoDb(_)), "{error}");
-    assert_eq!(leases.shutdown().await.tasks_left, 0);
-    assert_eq!(store.leases_in_use(), 0);
+    assert_nothing_is_left(&store, &leases).await;
 }
 
 #[tokio::test]
-async fn lost_replies_grant_each_name_once() {
-    let store = MemoryStore::new();
-    let leases = manager(&store).await;
-    for _ in 0..3 {
-        store.fail_next(CommandKind::Acquire, MemoryFault::LostReply);
+async fn lost_replies_and_primaries_grant_each_name_once() {
+    for (fault, times) in [(MemoryFault::LostReply, 3), (MemoryFault::NoPrimary, 4)] {
+        let store = MemoryStore::new();
+        let leases = manager(&store).await;
+        for _ in 0..times {
+            store.fail_next(CommandKind::Acquire, fault);
+        }
+        let set = leases.acquire_all(["a", "b", "c"]).await.unwrap();
+        assert!(set.is_valid(), "{fault:?}");
+        assert_eq!(store.faults_left(), 0, "{fault:?}");
+        set.release().await.unwrap();
+        assert_nothing_is_left(&store, &leases).await;
     }
-    let set = leases.acquire_all(["a", "b", "c"]).await.unwrap();
-    assert_eq!(store.faults_left(), 0);
-    set.release().await.unwrap();
-    assert_eq!(leases.shutdown().await.tasks_left, 0);
-    assert_eq!(store.leases_in_use(), 0);
 }
 
+/// Also where the wait is shorter than two attempts.
 #[tokio::test(start_paused = true)]
 async fn a_call_ends_at_its_deadline_while_the_database_hangs() {
-    let store = MemoryStore::new();
-    let leases = manager(&store).await;
-    let hang = store.hang();
-    let begin = tokio::time::Instant::now();
-    let wait = Duration::from_secs(60);
-    let error = leases.acquire_all(["a", "b"]).wait(wait).await.unwrap_err();
-    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-    assert_eq!(begin.elapsed().as_secs(), 60);
-    drop(hang);
-    assert_eq!(leases.shutdown().await.tasks_left, 0);
-    assert_eq!(store.leases_in_use(), 0);
-}
-
-/// A wait that is shorter than two attempts ends in time, too.
-#[tokio::test(start_paused = true)]
-async fn a_short_wait_ends_at_its_deadline_while_the_database_hangs() {
-    let store = MemoryStore::new();
-    let leases = manager(&store).await;
-    let _hang = store.hang();
-    let begin = tokio::time::Instant::now();
-    let wait = Duration::from_secs(2);
-    let error = leases.acquire_all(["a", "b"]).wait(wait).await.unwrap_err();
-    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-    assert_eq!(begin.elapsed().as_secs(), 2);
+    for seconds in [60, 2] {
+        let store = MemoryStore::new();
+        let leases = manager(&store).await;
+        let hang = store.hang();
+        let begin = tokio::time::Instant::now();
+        let wait = Duration::from_secs(seconds);
+        let error = leases.acquire_all(["a", "b"]).wait(wait).await.unwrap_err();
+        assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+        assert_eq!(begin.elapsed().as_secs(), seconds);
+        drop(hang);
+        assert_nothing_is_left(&store, &leases).await;
+    }
 }
 
 #[tokio::test]
@@ -101,18 +96,6 @@ async fn a_bad_name_is_refused_before_a_good_one_is_sent() {
     let error = leases.acquire_all(["a", "b\0"]).await.unwrap_err();
     assert!(matches!(error, Error::InvalidName { .. }), "{error}");
     assert_eq!(store.faults_left(), 1, "something was sent");
-}
-
-#[tokio::test]
-async fn a_moment_without_a_primary_is_survived() {
-    let store = MemoryStore::new();
-    let leases = manager(&store).await;
-    for _ in 0..4 {
-        store.fail_next(CommandKind::Acquire, MemoryFault::NoPrimary);
-    }
-    let set = leases.acquire_all(["a", "b", "c"]).await.unwrap();
-    assert!(set.is_valid());
-    assert_eq!(store.faults_left(), 0);
 }
 
 /// The holder of the missing name is in the error, also when the time is over during another try.
