@@ -14,8 +14,9 @@ use crate::patience::{Listener, bounded, expires_at, until};
 async fn a_ttl_shorter_than_the_heartbeat_interval_is_granted_anew() {
     const TTL: Duration = Duration::from_millis(1_500);
     const CAP: Duration = Duration::from_millis(700);
+    type Options = fn(Acquire) -> Acquire;
     // For how long it is valid, and what has to be left of that.
-    let cases: [(Duration, Duration, fn(Acquire) -> Acquire); 2] = [
+    let cases: [(Duration, Duration, Options); 2] = [
         (TTL, TTL / 3, |acquire| acquire.ttl(TTL)),
         (CAP, CAP / 2, |acquire| acquire.ttl(TTL * 2).max_hold(CAP)),
     ];
