@@ -9,62 +9,24 @@ use mongo_lease::{
     Run, ScheduledJob, Semaphore, ShutdownReport, Stop, Token,
 };
 
-fn is_send<T: Send>() {}
-fn is_sync<T: Sync>() {}
-fn is_unpin<T: Unpin>() {}
+fn goes_between_threads<T: Send + Sync + Unpin>() {}
+fn is_send_and_unpin<T: Send + Unpin>() {}
 fn value_is_send<T: Send>(_: &T) {}
 
-macro_rules! promises {
-    ($($type:ty),* $(,)?) => {$(
-        is_send::<$type>();
-        is_sync::<$type>();
-        is_unpin::<$type>();
-    )*};
-}
-
+/// A tuple goes between threads where each of its types does, and the compiler's error names the one that does not.
 #[test]
 fn public_types_go_between_threads() {
-    promises!(
-        Acquire,
-        Attempt,
-        Election,
-        Error,
-        Event,
-        Fenced,
-        FencedWrite,
-        IndexProblem,
-        IndexProblemKind,
-        IndexSpec,
-        Leadership,
-        Lease,
-        LeaseHolder,
-        LeaseInfo,
-        LeaseKey,
-        LeaseManager,
-        LeaseManagerBuilder,
-        LeaseState,
-        List,
-        LostReason,
-        Released,
-        Run<()>,
-        ScheduledJob,
-        Semaphore,
-        ShutdownReport,
-        Stop,
-        Token,
-    );
+    goes_between_threads::<(Acquire, Attempt, Election, Error, Event, Fenced, FencedWrite)>();
+    goes_between_threads::<(IndexProblem, IndexProblemKind, IndexSpec, Leadership, Lease)>();
+    goes_between_threads::<(LeaseHolder, LeaseInfo, LeaseKey, LeaseManager, LeaseManagerBuilder)>();
+    goes_between_threads::<(LeaseState, List, LostReason, Released, Run<()>, ScheduledJob)>();
+    goes_between_threads::<(Semaphore, ShutdownReport, Stop, Token)>();
 }
 
 #[test]
 fn states_events_and_keys_can_be_serialized() {
     fn is_serialize<T: serde::Serialize>() {}
-    is_serialize::<Event>();
-    is_serialize::<LeaseHolder>();
-    is_serialize::<LeaseInfo>();
-    is_serialize::<LeaseKey>();
-    is_serialize::<LeaseState>();
-    is_serialize::<LostReason>();
-    is_serialize::<Token>();
+    is_serialize::<(Event, LeaseHolder, LeaseInfo, LeaseKey, LeaseState, LostReason, Token)>();
 }
 
 #[test]
@@ -88,17 +50,20 @@ fn the_layer_goes_between_threads() {
     use mongo_lease_tower::{
         HeldLease, KeyRules, LeaseBody, LeaseLayer, LeaseService, Refusal, ResponseFuture,
     };
-    promises!(HeldLease, KeyRules, LeaseLayer, LeaseService<()>, Refusal);
-    is_send::<LeaseBody<()>>();
-    is_unpin::<LeaseBody<()>>();
-    is_send::<ResponseFuture<(), ()>>();
-    is_unpin::<ResponseFuture<(), ()>>();
+    goes_between_threads::<(HeldLease, KeyRules, LeaseLayer, LeaseService<()>, Refusal)>();
+    is_send_and_unpin::<(LeaseBody<()>, ResponseFuture<(), ()>)>();
 }
 
 #[test]
 fn public_futures_go_between_threads() {
     // Never called: the test is that it compiles.
-    fn futures(leases: &LeaseManager, lease: Lease, key: LeaseKey) {
+    fn futures(leases: &LeaseManager, lease: Lease, key: LeaseKey, captured: &str) {
+        let work = async |lease: &Lease| lease.name().len() + captured.len();
+        value_is_send(&leases.with_lease("a", work));
+        value_is_send(&leases.acquire("a").run(async |lease| {
+            let renewed = lease.renew().await;
+            (renewed.is_ok(), captured.len())
+        }));
         value_is_send(&leases.try_acquire("a"));
         value_is_send(&leases.acquire("a").into_future());
         value_is_send(&leases.release("a", "b"));
@@ -115,7 +80,7 @@ fn public_futures_go_between_threads() {
         value_is_send(&lease.run(std::future::ready(())));
         value_is_send(&lease.release());
     }
-    let _: fn(&LeaseManager, Lease, LeaseKey) = futures;
+    let _: fn(&LeaseManager, Lease, LeaseKey, &str) = futures;
     fn fenced(write: FencedWrite, collection: &Collection<Document>) {
         value_is_send(&write.send(collection).upsert(true).into_future());
     }

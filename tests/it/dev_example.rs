@@ -8,7 +8,7 @@ use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::{Client, Database};
 use mongo_lease_testbed::{LineProcess, command};
 
-use crate::fencing_example::example;
+use crate::examples::example;
 
 /// Starts it with these options, and returns the connection string that it prints.
 async fn started(options: &[&str]) -> (LineProcess, String) {
@@ -61,19 +61,15 @@ async fn dev_listens_at_the_port_that_it_is_given_and_at_no_other() {
     assert!(!ended.status.success() && ended.errors.contains("is in use"), "{ended:?}");
 }
 
-/// The page's first code in Rust.
-fn first_example(page: &str) -> &str {
-    let (_, code) = page.split_once("```rust,no_run\n").expect("an example");
-    code.split_once("```\n").expect("its end").0
-}
-
 #[tokio::test]
 async fn the_readmes_first_example_runs_against_dev() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let code = fs::read_to_string(root.join("examples/invoice.rs")).unwrap();
     let (_, code) = code.split_once("\n\nuse ").expect("code below the head");
-    assert_eq!(first_example(&readme), format!("use {code}"), "examples/invoice.rs is another one");
+    let (_, first) = readme.split_once("```rust,no_run\n").expect("an example");
+    let shown = first.split_once("```\n").expect("its end").0;
+    assert_eq!(shown, format!("use {code}"), "examples/invoice.rs is another one");
 
     let (_dev, uri) = started(&[]).await;
     let mut invoice = command(example("invoice"));

@@ -1,46 +1,16 @@
 //! The events of a manager's leases, and the methods that run work under one.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mongo_lease::{Error, Event, LostReason, Released};
-use mongo_lease_testbed::{FailCommand, Proxy};
+use mongo_lease::{Error, Event, LeaseManager, LostReason, Released};
+use mongo_lease_testbed::FailCommand;
 
 use crate::both::{Backend, check};
-use crate::common::{SHORT_TTL, document, setup};
-use crate::lent::{lent_database, lent_setup};
+use crate::common::SHORT_TTL;
+use crate::lent::{behind_a_proxy, lent_database, lent_setup};
 use crate::patience::{Listener, soon};
 
 const TTL: Duration = Duration::from_secs(1);
-
-#[tokio::test]
-async fn the_life_of_a_lease_is_told_in_its_order() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let mut events = Listener::of(&leases);
-        let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-        let expected = lease.token().unwrap();
-
-        let Event::Granted { name, token, .. } = events.next().await else {
-            panic!("no grant");
-        };
-        assert_eq!((name.as_str(), token), ("a", expected));
-        let Event::Renewed { name, token, remaining, .. } = events.next().await else {
-            panic!("no renewal");
-        };
-        assert_eq!((name.as_str(), token), ("a", expected));
-        assert!(remaining <= TTL && remaining > TTL / 3, "{remaining:?}");
-        lease.release().await.unwrap();
-        let released = events.find(|event| match event {
-            Event::Renewed { .. } => None,
-            Event::Released { name, token, .. } => Some((name.clone(), *token)),
-            other => panic!("{other:?}"),
-        });
-        assert_eq!(released.await, ("a".to_owned(), expected));
-    })
-    .await;
-}
 
 #[tokio::test]
 async fn failing_renewals_tell_what_is_left_and_then_comes_the_loss() {
@@ -112,86 +82,24 @@ async fn a_slow_listener_learns_how_much_it_missed_and_delays_nobody() {
     .await;
 }
 
-/// `tokio::spawn` accepts it, so the future is `Send`, whatever the closure captures.
-#[tokio::test]
-async fn work_under_a_lease_can_be_spawned() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let runs = Arc::new(AtomicUsize::new(0));
-        let text = "captured".to_owned();
-
-        let (with, count) = (leases.clone(), Arc::clone(&runs));
-        let first = tokio::spawn(async move {
-            let length = with.with_lease("a", async |lease| {
-                lease.renew().await.unwrap();
-                count.fetch_add(1, Ordering::Relaxed);
-                text.len() + lease.name().len()
-            });
-            length.await.unwrap()
-        });
-        let (acquire, count) = (leases.acquire("b").ttl(TTL), Arc::clone(&runs));
-        let second = tokio::spawn(async move {
-            let run = acquire.run(async move |lease| {
-                tokio::task::yield_now().await;
-                count.fetch_add(1, Ordering::Relaxed);
-                lease.token()
-            });
-            run.await.unwrap().unwrap()
-        });
-        assert_eq!(first.await.unwrap(), 9);
-        second.await.unwrap();
-        assert_eq!(runs.load(Ordering::Relaxed), 2);
-        backend.until_nothing_is_left().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn what_the_work_says_comes_out_and_the_lease_is_released() {
-    let (database, leases) = setup().await;
-    let failed: Result<(), &str> =
-        leases.with_lease("a", async |_| Err("the work's own error")).await.unwrap();
-    assert_eq!(failed, Err("the work's own error"));
-    assert_eq!(document(&database, "a").await, None);
-}
-
 // The defect of Rust `rslock`: the user's future is not polled while a renewal is under way.
 #[tokio::test]
 async fn the_work_goes_on_while_a_renewal_is_under_way() {
     let (server, database) = lent_database().await;
-    let proxy = Proxy::start(server.mongod().address());
-    let leases = mongo_lease::LeaseManager::builder(&database.through(&proxy.client().await));
-    let leases = leases.await.unwrap();
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
+    let leases = LeaseManager::builder(&through).await.unwrap();
     let lease = leases.acquire("a").ttl(5 * TTL).await.unwrap();
     let held = proxy.hold_requests_to("update");
     let output = lease.run(async {
         held.held(1).await;
-        let mut polls = 0;
+        // The renewal has not been answered, and the work ends.
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
-            polls += 1;
         }
-        // The renewal has not been answered, and the work has ended.
-        polls
     });
-    assert_eq!(soon("the end of the work", output).await.unwrap(), 1_000);
+    soon("the end of the work", output).await.unwrap();
     held.release();
     assert_eq!(lease.release().await.unwrap(), Released::Released);
-}
-
-#[tokio::test]
-async fn work_is_dropped_when_its_lease_is_lost() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let run = leases.acquire("a").ttl(SHORT_TTL).renew(false).run(async |lease| {
-            // The work is not told; it is not polled any more.
-            lease.lost().await;
-            std::future::pending::<()>().await;
-        });
-        let error = soon("the end of the work", run).await.unwrap_err();
-        assert!(matches!(error, Error::Lost { reason: LostReason::EndedAsAsked, .. }), "{error}");
-    })
-    .await;
 }
 
 /// Work that never reaches an `await` is not stopped, but its result does not count.

@@ -1,17 +1,15 @@
-//! Fencing: the token in a guarded write, and the lease in the caller's own transaction.
+//! Fencing by the lease in the caller's own transaction.
 
 mod held_open;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::error::{Error as DriverError, TRANSIENT_TRANSACTION_ERROR};
 use mongo_lease::mongodb::{ClientSession, Collection, Database};
-use mongo_lease::{Attempt, Error, Lease, LeaseManager, LostReason, Token};
-use mongo_lease_testbed::{Proxy, TestDatabase};
+use mongo_lease::{Attempt, Error, Lease, LeaseManager, LostReason};
+use mongo_lease_testbed::{Server, TestDatabase};
+use tokio::task::JoinHandle;
 
 use crate::common::{SHORT_TTL, builder, document, setup};
 use crate::lent::{behind_a_proxy, lent_database};
@@ -23,35 +21,20 @@ async fn transaction(database: &Database) -> ClientSession {
     session
 }
 
+/// A transaction that has written to the lease, without a guard.
+async fn writing_transaction(database: &Database) -> ClientSession {
+    let mut session = transaction(database).await;
+    let change = doc! { "$set": { "touched": true } };
+    let locks = locks(database);
+    locks.update_one(doc! { "name": "a" }, change).session(&mut session).await.unwrap();
+    session
+}
+
 fn is_transient(error: &Error) -> bool {
     let Error::MongoDb(source) = error else {
         return false;
     };
     source.contains_label(TRANSIENT_TRANSACTION_ERROR)
-}
-
-#[tokio::test]
-async fn a_guarded_write_refuses_an_older_token() {
-    let (database, _leases) = setup().await;
-    let work = database.collection::<Document>("work");
-    work.insert_one(doc! { "_id": 1 }).await.unwrap();
-    let write = async |token: Token, text: &str| {
-        let push = doc! { "$push": { "texts": text } };
-        let write = token.fenced_write("fence", doc! { "_id": 1 }, push).unwrap();
-        write.send(&work).await.unwrap().is_applied()
-    };
-    // The whole number counts, seconds before ordinals, also in the upper half of the range.
-    let older = Token::from_u64(4_000_000_000 << 32 | 9);
-    let newer = Token::from_u64(4_000_000_001 << 32 | 1);
-
-    assert!(write(older, "a document without the field has seen none").await);
-    assert!(write(older, "the same holder, once more").await);
-    assert!(write(newer, "the next holder").await);
-    assert!(!write(older, "the former one, late").await);
-    assert!(write(newer, "the next holder, once more").await);
-    let document = work.find_one(doc! { "_id": 1 }).await.unwrap().unwrap();
-    assert_eq!(document.get_array("texts").unwrap().len(), 4);
-    assert_eq!(Token::from(document.get_timestamp("fence").unwrap()), newer);
 }
 
 #[tokio::test]
@@ -74,23 +57,30 @@ async fn a_guarded_transaction_commits_and_prolongs_the_lease() {
     assert!(lease.is_valid());
 }
 
-/// The lease has expired by the server's clock, the take-over has been sent, and the transaction still wins.
-#[tokio::test]
-async fn a_take_over_waits_for_the_commit_and_is_refused() {
-    let (server, database) = lent_database().await;
-    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
+/// A lease that has expired by the server's clock under an open guard, the transaction of that, and a take-over that
+/// has been sent and waits for its end.
+async fn take_over_of_a_guarded(
+    server: &Server,
+    database: &TestDatabase,
+) -> (Lease, ClientSession, JoinHandle<mongo_lease::Result<Attempt>>) {
+    let leases = builder(database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let lease = leases.acquire("a").ttl(5 * SHORT_TTL).renew(false).await.unwrap();
     let half = async || (lease.remaining() < 5 * SHORT_TTL / 2).then_some(());
     until("half of the time has passed", half).await;
-    let mut session = transaction(&database).await;
+    let mut session = transaction(database).await;
     lease.guard(&mut session).await.unwrap();
-    let others = builder(&database).build().await.unwrap();
+    let others = builder(database).build().await.unwrap();
     until_free(&others, "a").await;
-
-    let asking = others.clone();
-    let take_over = tokio::spawn(async move { asking.try_acquire("a").await });
-    until_blocked(&server, &database).await;
+    let take_over = tokio::spawn(async move { others.try_acquire("a").await });
+    until_blocked(server, database).await;
     assert!(!take_over.is_finished());
+    (lease, session, take_over)
+}
+
+#[tokio::test]
+async fn a_take_over_waits_for_the_commit_and_is_refused() {
+    let (server, database) = lent_database().await;
+    let (lease, mut session, take_over) = take_over_of_a_guarded(&server, &database).await;
     session.commit_transaction().await.unwrap();
     let Attempt::Busy(held) = take_over.await.unwrap().unwrap() else {
         panic!("it was taken over behind the commit");
@@ -102,72 +92,50 @@ async fn a_take_over_waits_for_the_commit_and_is_refused() {
 #[tokio::test]
 async fn a_take_over_waits_for_the_abort_and_is_granted() {
     let (server, database) = lent_database().await;
-    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let lease = leases.acquire("a").ttl(5 * SHORT_TTL).renew(false).await.unwrap();
-    let token = lease.token().unwrap();
-    let mut session = transaction(&database).await;
-    lease.guard(&mut session).await.unwrap();
-    until_free(&leases, "a").await;
-
-    let asking = leases.clone();
-    let take_over = tokio::spawn(async move { asking.try_acquire("a").await });
-    until_blocked(&server, &database).await;
+    let (_lease, mut session, take_over) = take_over_of_a_guarded(&server, &database).await;
     session.abort_transaction().await.unwrap();
-    let next = take_over.await.unwrap().unwrap().granted().unwrap();
-    assert!(next.token().unwrap() > token);
+    assert!(take_over.await.unwrap().unwrap().is_granted());
 }
 
-/// A holder that found itself valid, and whose guard then takes so long on its way that somebody else is granted the
-/// lease. `session` is in a transaction.
-async fn guard_behind_a_take_over(
-    database: &TestDatabase,
-    proxy: &Proxy,
-    lease: Lease,
-    mut session: ClientSession,
-) -> (Error, ClientSession, Lease) {
-    let others = builder(database).build().await.unwrap();
+/// The error of a guard whose holder found itself valid, and that then takes so long on its way that somebody else is
+/// granted the lease, and whether its transaction commits. That may have read the lease first.
+async fn guard_behind_a_take_over(reads_first: bool) -> (Error, bool) {
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
+    let leases = LeaseManager::builder(&through).max_clock_skew(Duration::ZERO).await.unwrap();
+    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    let mut session = transaction(&through).await;
+    if reads_first {
+        locks(&through).find_one(doc! { "name": "a" }).session(&mut session).await.unwrap();
+    }
     let late = proxy.hold_requests_to("update");
     let guarding = tokio::spawn(async move {
         let error = lease.guard(&mut session).await.unwrap_err();
         (error, session)
     });
     late.held(1).await;
+    let others = builder(&database).build().await.unwrap();
     let next = others.acquire("a").await.unwrap();
     late.release();
-    let (error, session) = guarding.await.unwrap();
-    (error, session, next)
+    let (error, mut session) = guarding.await.unwrap();
+    assert!(next.is_valid());
+    (error, session.commit_transaction().await.is_ok())
 }
 
 #[tokio::test]
 async fn a_guard_that_arrives_after_a_take_over_fails_as_lost() {
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).max_clock_skew(Duration::ZERO).await.unwrap();
-    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
-    let session = transaction(&through).await;
-
-    let (error, _session, next) = guard_behind_a_take_over(&database, &proxy, lease, session).await;
+    let (error, _commits) = guard_behind_a_take_over(false).await;
     // By then its own clock has ended the lease as well: in either order, it is lost.
     assert!(matches!(error, Error::Lost { .. }), "{error:?}");
-    assert!(next.is_valid());
 }
 
-/// The transaction has read before: it sees the lease as it was, the write meets a conflict, and the whole transaction
-/// is to be retried, which ends in `Lost`.
+/// The transaction sees the lease as it was, the write meets a conflict, and the whole transaction is to be retried,
+/// which ends in `Lost`.
 #[tokio::test]
 async fn a_guard_after_a_takeover_in_an_older_snapshot_conflicts() {
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).max_clock_skew(Duration::ZERO).await.unwrap();
-    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
-    let mut session = transaction(&through).await;
-    locks(&through).find_one(doc! { "name": "a" }).session(&mut session).await.unwrap();
-
-    let (error, mut session, next) =
-        guard_behind_a_take_over(&database, &proxy, lease, session).await;
+    let (error, commits) = guard_behind_a_take_over(true).await;
     assert!(is_transient(&error), "{error:?}");
-    assert!(session.commit_transaction().await.is_err());
-    assert!(next.is_valid());
+    assert!(!commits);
 }
 
 #[tokio::test]
@@ -214,10 +182,7 @@ async fn a_corrupt_expiry_is_neither_guarded_nor_renewed_but_reported() {
 async fn a_conflict_is_never_reported_as_a_loss() {
     let (database, leases) = setup().await;
     let lease = leases.acquire("a").await.unwrap();
-    let mut blocker = transaction(&database).await;
-    let change = doc! { "$set": { "touched": true } };
-    let locks = locks(&database);
-    locks.update_one(doc! { "name": "a" }, change).session(&mut blocker).await.unwrap();
+    let _blocker = writing_transaction(&database).await;
 
     let mut session = transaction(&database).await;
     let error = lease.guard(&mut session).await.unwrap_err();
@@ -225,11 +190,6 @@ async fn a_conflict_is_never_reported_as_a_loss() {
     assert!(lease.is_valid());
     // As the driver's own error, it has the label that its helper looks for.
     assert!(DriverError::from(error).contains_label(TRANSIENT_TRANSACTION_ERROR));
-    blocker.abort_transaction().await.unwrap();
-    session.abort_transaction().await.unwrap();
-    let mut session = transaction(&database).await;
-    lease.guard(&mut session).await.unwrap();
-    session.commit_transaction().await.unwrap();
 }
 
 /// A user's function: `?` turns our error into the driver's.
@@ -249,29 +209,20 @@ async fn the_drivers_helper_tries_again_what_was_a_conflict() {
     database.create_collection("work").await.unwrap();
     let work = database.collection::<Document>("work");
     let lease = leases.acquire("a").await.unwrap();
-    let mut blocker = transaction(&database).await;
-    let change = doc! { "$set": { "touched": true } };
-    let locks = locks(&database);
-    locks.update_one(doc! { "name": "a" }, change).session(&mut blocker).await.unwrap();
+    let mut blocker = writing_transaction(&database).await;
 
-    let tries = Arc::new(AtomicUsize::new(0));
+    let mut tries = 0;
     let mut session = database.client().start_session().await.unwrap();
-    let context = (&lease, &work, &tries, Some(blocker));
-    let run =
-        session.start_transaction().and_run(context, |session, (lease, work, tries, blocker)| {
-            async move {
-                // The conflict of the first try is gone at the second.
-                if tries.fetch_add(1, Ordering::Relaxed) == 1
-                    && let Some(mut blocker) = blocker.take()
-                {
-                    blocker.abort_transaction().await?;
-                }
-                book(lease, work, session).await
-            }
-            .boxed()
-        });
+    let run = session.start_transaction().and_run2(async |session| {
+        tries += 1;
+        // The conflict of the first try is gone at the second.
+        if tries == 2 {
+            blocker.abort_transaction().await?;
+        }
+        book(&lease, &work, session).await
+    });
     run.await.unwrap();
-    assert_eq!(tries.load(Ordering::Relaxed), 2);
+    assert_eq!(tries, 2);
     assert_eq!(work.count_documents(doc! {}).await.unwrap(), 1);
 }
 
@@ -283,10 +234,10 @@ async fn and_run2_stops_at_a_lost_lease_and_carries_the_reason() {
     let lease = leases.acquire("a").await.unwrap();
     leases.release("a", lease.value()).await.unwrap();
 
-    let tries = AtomicUsize::new(0);
+    let mut tries = 0;
     let mut session = database.client().start_session().await.unwrap();
     let run = session.start_transaction().and_run2(async |session| {
-        tries.fetch_add(1, Ordering::Relaxed);
+        tries += 1;
         book(&lease, &work, session).await
     });
     let error = run.await.unwrap_err();
@@ -294,6 +245,6 @@ async fn and_run2_stops_at_a_lost_lease_and_carries_the_reason() {
         panic!("{error:?}");
     };
     assert_eq!(*reason, LostReason::Removed);
-    assert_eq!(tries.load(Ordering::Relaxed), 1);
+    assert_eq!(tries, 1);
     assert_eq!(work.count_documents(doc! {}).await.unwrap(), 0);
 }

@@ -3,19 +3,37 @@
 use std::future::IntoFuture;
 use std::time::Duration;
 
-use mongo_lease::mongodb::bson::{DateTime, Document};
-use mongo_lease::{Error, LeaseKey, LeaseManager, LostReason, Released};
-use mongo_lease_testbed::Server;
+use mongo_lease::{Acquire, Error, LeaseKey, LeaseManager, LostReason, Released};
+use mongo_lease_testbed::TestDatabase;
 
 use crate::both::check;
-use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::common::{SHORT_TTL, builder, document, setup};
 use crate::lent::{behind_a_proxy, lent_database};
-use crate::patience::{bounded, until};
+use crate::patience::{bounded, expires_at, until, until_free};
+
+/// The key of a lease that is detached at once.
+async fn detached(call: Acquire) -> LeaseKey {
+    call.await.unwrap().detach().await.unwrap()
+}
+
+/// The key with another text in this field, as somebody makes it up who knows the rest.
+fn forged(key: &LeaseKey, field: &str, text: &str) -> LeaseKey {
+    let mut forged = serde_json::to_value(key).unwrap();
+    forged[field] = text.into();
+    serde_json::from_value(forged).unwrap()
+}
+
+/// The reason for which the lease is lost.
+fn lost<T: std::fmt::Debug>(result: mongo_lease::Result<T>) -> LostReason {
+    match result {
+        Err(Error::Lost { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
 
 #[tokio::test]
 async fn a_detached_lease_is_taken_up_by_another_manager_from_json() {
-    let database = migrated(Server::shared()).await;
-    let here = builder(&database).build().await.unwrap();
+    let (database, here) = setup().await;
     let there = builder(&database).build().await.unwrap();
     let lease = here.acquire("a \"$name\" 🔒").await.unwrap();
     let (value, token) = (lease.value().to_owned(), lease.token().unwrap());
@@ -40,34 +58,36 @@ async fn a_detached_lease_is_taken_up_by_another_manager_from_json() {
 async fn a_detached_lease_is_held_and_not_renewed() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach().await.unwrap();
+        let key = detached(leases.acquire("a").ttl(SHORT_TTL)).await;
         assert!(leases.try_acquire("a").await.unwrap().granted().is_none());
         // It expires, and is then granted to somebody else.
         let successor = leases.acquire("a").await.unwrap();
-        let error = leases.resume(key).await.unwrap_err();
-        let Error::Lost { reason, .. } = error else { panic!("{error}") };
+        let reason = lost(leases.resume(key).await);
         assert!(matches!(reason, LostReason::TakenOver { by: Some(_), .. }), "{reason}");
         assert!(successor.is_valid());
     })
     .await;
 }
 
+/// Returns when a call waits for the lease.
+async fn until_waits(leases: &LeaseManager) {
+    let waits = async || (leases.get("a").await.unwrap()?.waiting == 1).then_some(());
+    until("a call waits", waits).await;
+}
+
 /// The document of a lease that several hold may still show the grant of an earlier exclusive holder.
 #[tokio::test]
 async fn a_forged_key_with_the_value_of_several_holders_is_refused() {
     let (database, leases) = setup().await;
-    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
+    let key = detached(leases.acquire("a")).await;
     let reader = leases.acquire("a").shared().wait(Duration::from_secs(60)).into_future();
     let reader = tokio::spawn(reader);
-    let waits = async || (leases.get("a").await.unwrap()?.waiting == 1).then_some(());
-    until("the reader waits", waits).await;
+    until_waits(&leases).await;
     assert_eq!(leases.release_detached(&key).await.unwrap(), Released::Released);
     let reader = bounded(reader).await.unwrap().unwrap();
 
     let before = document(&database, "a").await;
-    let mut forged = serde_json::to_value(&key).unwrap();
-    forged["value"] = "mongo-lease/shared".into();
-    let forged: LeaseKey = serde_json::from_value(forged).unwrap();
+    let forged = forged(&key, "value", "mongo-lease/shared");
     let refused = [
         leases.resume(forged.clone()).await.map(drop),
         leases.renew_detached(&forged, None).await.map(drop),
@@ -83,7 +103,7 @@ async fn a_forged_key_with_the_value_of_several_holders_is_refused() {
 #[tokio::test]
 async fn a_used_key_releases_nothing_and_a_good_one_does() {
     let (database, leases) = setup().await;
-    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
+    let key = detached(leases.acquire("a")).await;
     let resumed = leases.resume(key.clone()).await.unwrap();
     assert_eq!(leases.release_detached(&key).await.unwrap(), Released::NotHeld);
     assert_eq!(resumed.renew().await.map_err(|error| error.to_string()), Ok(()));
@@ -99,48 +119,39 @@ async fn a_used_key_releases_nothing_and_a_good_one_does() {
 #[tokio::test]
 async fn a_resumed_lease_keeps_its_ttl_and_is_renewed() {
     let (database, leases) = setup().await;
-    let key =
-        leases.acquire("a").ttl(Duration::from_millis(600)).await.unwrap().detach().await.unwrap();
-    let lease = leases.resume(key).await.unwrap();
-    assert!(lease.remaining() <= Duration::from_millis(600));
-    let first = document(&database, "a").await.unwrap();
-    let renewed = bounded(async {
-        loop {
-            let found = document(&database, "a").await.unwrap();
-            if found != first {
-                break found;
-            }
-        }
-    })
-    .await;
-    assert!(expiry(&renewed) > expiry(&first));
+    let ttl = Duration::from_millis(600);
+    let lease = leases.resume(detached(leases.acquire("a").ttl(ttl)).await).await.unwrap();
+    assert!(lease.remaining() <= ttl);
+    let first = expires_at(&database, "a").await;
+    let renewed = async || (expires_at(&database, "a").await > first).then_some(());
+    until("it is renewed", renewed).await;
     assert!(lease.is_valid());
 }
 
-#[tokio::test]
-async fn an_expired_lease_is_not_taken_up_although_nobody_has_it() {
-    // The TTL monitor runs once a minute: the document stays.
-    let (_server, database) = lent_database().await;
-    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach().await.unwrap();
-    bounded(async { while leases.get("a").await.unwrap().is_some() {} }).await;
-    let before = document(&database, "a").await;
-    assert!(before.is_some());
-    let error = leases.resume(key).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::NotRenewed, .. }), "{error}");
-    assert_eq!(document(&database, "a").await, before);
+/// The reason with which this key is refused by a resume and by a renewal. Neither changes anything.
+async fn refused(database: &TestDatabase, leases: &LeaseManager, key: &LeaseKey) -> LostReason {
+    let before = document(database, "a").await;
+    let reason = lost(leases.resume(key.clone()).await);
+    assert_eq!(lost(leases.renew_detached(key, None).await), reason);
+    assert_eq!(document(database, "a").await, before);
+    reason
 }
 
 #[tokio::test]
-async fn a_released_lease_is_not_taken_up() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
-        assert_eq!(leases.release("a", key.value()).await.unwrap(), Released::Released);
-        let error = leases.resume(key).await.unwrap_err();
-        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
-    })
-    .await;
+async fn the_key_of_a_lost_lease_is_refused_with_the_reason() {
+    // The TTL monitor runs once an hour: the document stays.
+    let (_server, database) = lent_database().await;
+    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
+    let key = detached(leases.acquire("a").ttl(SHORT_TTL)).await;
+    until_free(&leases, "a").await;
+    assert!(document(&database, "a").await.is_some());
+    assert_eq!(refused(&database, &leases, &key).await, LostReason::NotRenewed);
+
+    let successor = leases.acquire("a").await.unwrap();
+    let reason = refused(&database, &leases, &key).await;
+    assert!(matches!(reason, LostReason::TakenOver { by: Some(_), .. }), "{reason}");
+    successor.release().await.unwrap();
+    assert_eq!(refused(&database, &leases, &key).await, LostReason::Removed);
 }
 
 /// The same value, granted again after its release: another grant than the key's.
@@ -148,11 +159,10 @@ async fn a_released_lease_is_not_taken_up() {
 async fn a_key_is_of_one_grant_and_not_of_a_value() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let key = leases.acquire("a").value("mine").await.unwrap().detach().await.unwrap();
+        let key = detached(leases.acquire("a").value("mine")).await;
         assert_eq!(leases.release("a", "mine").await.unwrap(), Released::Released);
         let again = leases.acquire("a").value("mine").await.unwrap();
-        let error = leases.resume(key).await.unwrap_err();
-        assert!(matches!(error, Error::Lost { .. }), "{error}");
+        lost(leases.resume(key).await);
         assert!(again.is_valid());
         again.renew().await.unwrap();
     })
@@ -165,7 +175,7 @@ async fn of_two_resumes_of_one_key_one_gets_the_lease() {
     let (database, here) = setup().await;
     let there = builder(&database).build().await.unwrap();
     for round in 0..10 {
-        let key = here.acquire(format!("a:{round}")).await.unwrap().detach().await.unwrap();
+        let key = detached(here.acquire(format!("a:{round}"))).await;
         let token = key.token();
         let (first, second) = tokio::join!(here.resume(key.clone()), there.resume(key.clone()));
         let (lease, error) = match (first, second) {
@@ -175,8 +185,7 @@ async fn of_two_resumes_of_one_key_one_gets_the_lease() {
         assert!(matches!(error, Error::Lost { reason: LostReason::Resumed, .. }), "{error}");
         lease.renew().await.unwrap();
         assert_eq!(lease.token().unwrap(), token);
-        let later = here.resume(key).await.unwrap_err();
-        assert!(matches!(later, Error::Lost { reason: LostReason::Resumed, .. }), "{later}");
+        assert_eq!(lost(here.resume(key).await), LostReason::Resumed);
         // The next key is another one, and equally valid.
         let next = lease.detach().await.unwrap();
         assert_eq!(there.resume(next).await.unwrap().release().await.unwrap(), Released::Released);
@@ -187,16 +196,12 @@ async fn of_two_resumes_of_one_key_one_gets_the_lease() {
 #[tokio::test]
 async fn a_forged_key_is_not_called_resumed() {
     let (_database, leases) = setup().await;
-    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
-    let mut forged = serde_json::to_value(&key).unwrap();
-    forged["grant"] = "made-up.1".into();
-    let forged: LeaseKey = serde_json::from_value(forged).unwrap();
+    let key = detached(leases.acquire("a")).await;
     let held = leases.resume(key.clone()).await.unwrap();
-    let error = leases.resume(forged).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+    let made_up = forged(&key, "grant", "made-up.1");
+    assert_eq!(lost(leases.resume(made_up).await), LostReason::Removed);
     // The control: the key with which it was resumed.
-    let error = leases.resume(key).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Resumed, .. }), "{error}");
+    assert_eq!(lost(leases.resume(key).await), LostReason::Resumed);
     held.release().await.unwrap();
 }
 
@@ -205,7 +210,7 @@ async fn a_resume_whose_reply_is_lost_finds_what_it_has_resumed() {
     let (server, database) = lent_database().await;
     let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).build().await.unwrap();
-    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
+    let key = detached(leases.acquire("a")).await;
     let lost = proxy.lose_next_reply("findAndModify");
     let lease = bounded(leases.resume(key)).await.unwrap();
     bounded(lost.lost()).await;
@@ -217,15 +222,10 @@ async fn a_resume_whose_reply_is_lost_finds_what_it_has_resumed() {
 #[tokio::test]
 async fn a_lease_that_was_handed_on_is_detached_for_its_whole_ttl() {
     const TTL: Duration = Duration::from_secs(600);
-    let (database, leases) = setup().await;
+    let (_database, leases) = setup().await;
     let first = leases.acquire("a").await.unwrap();
-    let others = builder(&database).build().await.unwrap();
-    let waiting = tokio::spawn(others.acquire("a").ttl(TTL).into_future());
-    let has_joined = async || {
-        let found = document(&database, "a").await?;
-        (!found.get_array("queue").ok()?.is_empty()).then_some(())
-    };
-    until("it waits", has_joined).await;
+    let waiting = tokio::spawn(leases.acquire("a").ttl(TTL).into_future());
+    until_waits(&leases).await;
     first.release().await.unwrap();
     let lease = bounded(waiting).await.unwrap().unwrap();
     let key = lease.detach().await.unwrap();
@@ -238,12 +238,15 @@ async fn a_lease_that_was_handed_on_is_detached_for_its_whole_ttl() {
 async fn a_renewed_detached_lease_keeps_its_key() {
     let (database, here) = setup().await;
     let there = builder(&database).build().await.unwrap();
-    let key = here.acquire("a").ttl(Duration::from_secs(60)).await.unwrap().detach().await.unwrap();
-    let first = document(&database, "a").await.unwrap();
+    let key = detached(here.acquire("a").ttl(Duration::from_secs(60))).await;
+    let first = expires_at(&database, "a").await;
+    let too_short = there.renew_detached(&key, Some(Duration::from_millis(1))).await.unwrap_err();
+    assert!(matches!(too_short, Error::InvalidOption { option: "ttl", .. }), "{too_short}");
+    assert_eq!(expires_at(&database, "a").await, first);
     let until = there.renew_detached(&key, None).await.unwrap();
-    let second = document(&database, "a").await.unwrap();
-    assert!(expiry(&second) > expiry(&first));
-    assert_eq!(until.timestamp_millis(), expiry(&second).timestamp_millis());
+    let second = expires_at(&database, "a").await;
+    assert!(second > first);
+    assert_eq!(until.timestamp_millis(), second.timestamp_millis());
     // With another ttl, which the next renewals keep.
     let longer = there.renew_detached(&key, Some(Duration::from_secs(600))).await.unwrap();
     assert!(longer > until + Duration::from_secs(500), "{until}, {longer}");
@@ -254,40 +257,8 @@ async fn a_renewed_detached_lease_keeps_its_key() {
     assert!(shorter >= kept, "{kept}, {shorter}");
     let lease = there.resume(key.clone()).await.unwrap();
     assert_eq!(lease.token().unwrap(), key.token());
-    let error = here.renew_detached(&key, None).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Resumed, .. }), "{error}");
+    assert_eq!(lost(here.renew_detached(&key, None).await), LostReason::Resumed);
     lease.renew().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_ttl_that_is_too_short_renews_no_detached_lease() {
-    let (database, leases) = setup().await;
-    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
-    let before = document(&database, "a").await;
-    let error = leases.renew_detached(&key, Some(Duration::from_millis(1))).await.unwrap_err();
-    assert!(matches!(error, Error::InvalidOption { option: "ttl", .. }), "{error}");
-    assert_eq!(document(&database, "a").await, before);
-}
-
-#[tokio::test]
-async fn a_detached_lease_that_is_lost_is_not_renewed() {
-    // The TTL monitor runs once a minute: the document stays.
-    let (_server, database) = lent_database().await;
-    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let key = leases.acquire("a").ttl(SHORT_TTL).await.unwrap().detach().await.unwrap();
-    bounded(async { while leases.get("a").await.unwrap().is_some() {} }).await;
-    let expired = document(&database, "a").await;
-    let error = leases.renew_detached(&key, None).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::NotRenewed, .. }), "{error}");
-    assert_eq!(document(&database, "a").await, expired);
-
-    let successor = leases.acquire("a").await.unwrap();
-    let error = leases.renew_detached(&key, None).await.unwrap_err();
-    let Error::Lost { reason, .. } = error else { panic!("{error}") };
-    assert!(matches!(reason, LostReason::TakenOver { by: Some(_), .. }), "{reason}");
-    successor.release().await.unwrap();
-    let error = leases.renew_detached(&key, None).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -295,11 +266,6 @@ async fn a_lease_that_is_lost_is_not_detached() {
     let (database, leases) = setup().await;
     let lease = leases.acquire("a").await.unwrap();
     leases.release("a", lease.value()).await.unwrap();
-    let error = lease.detach().await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+    assert_eq!(lost(lease.detach().await), LostReason::Removed);
     assert_eq!(document(&database, "a").await, None);
-}
-
-fn expiry(document: &Document) -> DateTime {
-    *document.get_datetime("expiresAt").unwrap()
 }

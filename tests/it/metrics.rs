@@ -11,26 +11,22 @@ use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
 };
-use mongo_lease::Attempt;
+use mongo_lease::{Acquire, Attempt};
 use mongo_lease_testbed::FailCommand;
 
 use crate::common::{TryOnce, builder, setup};
 use crate::lent::lent_database;
-use crate::patience::Listener;
+use crate::patience::{Listener, locks};
 
 /// The content of a scrape: each registered metric with its labels and its count, and each description.
 #[derive(Clone, Default)]
 struct Counts {
     counts: Arc<Mutex<BTreeMap<String, f64>>>,
-    described: Arc<Mutex<BTreeMap<String, Described>>>,
+    described: Arc<Mutex<BTreeMap<String, Description>>>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-struct Described {
-    kind: &'static str,
-    unit: Option<Unit>,
-    text: String,
-}
+/// Kind, unit, and text.
+type Description = [String; 3];
 
 struct Count {
     counts: Counts,
@@ -81,13 +77,26 @@ impl Counts {
         Arc::new(count)
     }
 
-    fn describe(&self, kind: &'static str, key: &KeyName, unit: Option<Unit>, text: &str) {
-        let described = Described { kind, unit, text: text.to_owned() };
-        self.described.lock().unwrap().insert(key.as_str().to_owned(), described);
+    fn describe(&self, kind: &str, key: &KeyName, unit: Option<Unit>, text: &str) {
+        let unit = unit.as_ref().map(Unit::as_str).unwrap_or_default();
+        let description = [kind, unit, text].map(str::to_owned);
+        self.described.lock().unwrap().insert(key.as_str().to_owned(), description);
     }
 
     fn shown(&self) -> BTreeMap<String, f64> {
         self.counts.lock().unwrap().clone()
+    }
+
+    fn of(&self, metric: &str) -> f64 {
+        self.shown()[&format!("mongo_lease_{metric}{{}}")]
+    }
+
+    /// Asserts that these metrics have these counts, and all others none.
+    fn assert_counted(&self, expected: &[(&str, f64)]) {
+        let mut counted = self.shown();
+        counted.retain(|_, count| *count != 0.0);
+        let expected = expected.iter().map(|(key, count)| (format!("mongo_lease_{key}"), *count));
+        assert_eq!(counted, expected.collect::<BTreeMap<_, _>>());
     }
 }
 
@@ -112,8 +121,8 @@ impl Recorder for Counts {
     }
 }
 
-/// The rows of the page's table of metrics: name, kind and unit, description.
-fn documented() -> BTreeMap<String, [String; 3]> {
+/// The rows of the page's table of metrics.
+fn documented() -> BTreeMap<String, Description> {
     let rows = page().into_iter().filter(|row| row[0].starts_with("mongo_lease_"));
     rows.map(|[name, kind, unit, text]| (name, [kind, unit, text])).collect()
 }
@@ -147,14 +156,8 @@ async fn build_shows_every_metric_with_zero_and_describes_it() {
     let (_database, leases) = setup().await;
 
     let documented = documented();
-    let described = counts.described.lock().unwrap().clone();
-    let names = |it: &BTreeMap<String, _>| it.keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(&described), documented.keys().cloned().collect::<Vec<_>>());
-    assert!(described.len() > 9, "{described:#?}");
-    for (name, Described { kind, unit, text }) in &described {
-        let unit = unit.as_ref().map(Unit::as_str).unwrap_or_default();
-        assert_eq!([*kind, unit, text], documented[name], "{name}");
-    }
+    assert_eq!(*counts.described.lock().unwrap(), documented);
+    assert!(documented.len() > 9, "{documented:#?}");
 
     let reasons = reasons();
     assert!(reasons.len() > 5, "{reasons:?}");
@@ -167,28 +170,12 @@ async fn build_shows_every_metric_with_zero_and_describes_it() {
 }
 
 #[tokio::test]
-async fn a_second_manager_changes_no_count_of_the_first() {
-    let counts = Counts::default();
-    let _recorder = metrics::set_default_local_recorder(&counts);
-    let (database, leases) = setup().await;
-    let held = leases.acquire("a").await.unwrap();
-    let before = counts.shown();
-    assert_eq!((before["mongo_lease_granted_total{}"], before["mongo_lease_held{}"]), (1.0, 1.0));
-    let second = builder(&database).build().await.unwrap();
-    assert_eq!(counts.shown(), before);
-    second.shutdown().await;
-    held.release().await.unwrap();
-    leases.shutdown().await;
-}
-
-#[tokio::test]
 async fn the_gauge_of_polling_follows_the_change_stream() {
     let counts = Counts::default();
     let _recorder = metrics::set_default_local_recorder(&counts);
     let (server, database) = lent_database().await;
     let holder = builder(&database).build().await.unwrap();
     let held = holder.acquire("a").await.unwrap();
-    let polling = || counts.shown()["mongo_lease_polling{}"];
     // The first manager gets its stream again. The second one is gone while it polls.
     for comes_back in [true, false] {
         let leases = builder(&database).build().await.unwrap();
@@ -197,20 +184,20 @@ async fn the_gauge_of_polling_follows_the_change_stream() {
         let fault = fault.enable(server.uri()).await;
         let waiting = tokio::spawn(leases.acquire("a").wait_forever().into_future());
         events.polling().await;
-        assert_eq!(polling(), 1.0);
+        assert_eq!(counts.of("polling"), 1.0);
         if comes_back {
             fault.disable().await;
             events.watching().await;
-            assert_eq!(polling(), 0.0);
+            assert_eq!(counts.of("polling"), 0.0);
             leases.shutdown().await;
         } else {
             leases.shutdown().await;
             fault.disable().await;
         }
         waiting.await.unwrap().unwrap_err();
-        assert_eq!(polling(), 0.0);
+        assert_eq!(counts.of("polling"), 0.0);
     }
-    assert_eq!(counts.shown()["mongo_lease_stream_failed_total{}"], 2.0);
+    assert_eq!(counts.of("stream_failed_total"), 2.0);
     held.release().await.unwrap();
 }
 
@@ -224,29 +211,26 @@ async fn what_happens_is_counted_without_names() {
     let lease = leases.acquire("secret-name").await.unwrap();
     assert!(matches!(leases.try_acquire("secret-name").await.unwrap(), Attempt::Busy(_)));
     lease.renew().await.unwrap();
+    assert_eq!(counts.of("held"), 1.0);
+    // A second manager changes no count of the first.
+    builder(&database).build().await.unwrap().shutdown().await;
+    assert_eq!(counts.of("held"), 1.0);
     lease.release().await.unwrap();
     let robbed = leases.acquire("secret-name").await.unwrap();
-    database.collection::<mongodb::bson::Document>("locks").drop().await.unwrap();
+    locks(&database).drop().await.unwrap();
     assert!(robbed.renew().await.is_err());
     drop(robbed);
     leases.shutdown().await;
 
-    let expected = [
-        ("mongo_lease_granted_total{}", 2.0),
-        ("mongo_lease_held{}", 0.0),
-        ("mongo_lease_lost_total{reason=removed}", 1.0),
-        ("mongo_lease_refused_total{}", 1.0),
-        ("mongo_lease_released_total{}", 1.0),
-        ("mongo_lease_renewed_total{}", 1.0),
-        ("mongo_lease_wait_seconds{}", 2.0),
-    ];
+    counts.assert_counted(&[
+        ("granted_total{}", 2.0),
+        ("lost_total{reason=removed}", 1.0),
+        ("refused_total{}", 1.0),
+        ("released_total{}", 1.0),
+        ("renewed_total{}", 1.0),
+        ("wait_seconds{}", 2.0),
+    ]);
     let shown = counts.shown();
-    for (key, count) in expected {
-        assert_eq!(shown.get(key), Some(&count), "{key}");
-    }
-    let others: Vec<_> =
-        shown.iter().filter(|(key, _)| expected.iter().all(|it| it.0 != *key)).collect();
-    assert!(others.iter().all(|(_, count)| **count == 0.0), "{others:?}");
     assert!(shown.keys().all(|key| !key.contains("secret-name")), "{shown:?}");
 }
 
@@ -256,18 +240,18 @@ async fn a_refusal_under_a_smaller_limit_is_counted() {
     let _recorder = metrics::set_default_local_recorder(&counts);
     let (_database, leases) = setup().await;
 
+    let refused = async |call: Acquire, expected: f64| {
+        assert!(matches!(call.try_once().await.unwrap(), Attempt::Busy(_)));
+        assert_eq!(counts.of("smaller_limit_total"), expected);
+    };
     let held = leases.semaphore("a", 2).acquire().permits(2).await.unwrap();
     for (limit, count) in [(2, 0.0), (1, 0.0), (5, 1.0)] {
-        let refused = leases.semaphore("a", limit).acquire().try_once().await.unwrap();
-        assert!(matches!(refused, Attempt::Busy(_)));
-        assert_eq!(counts.shown()["mongo_lease_smaller_limit_total{}"], count, "{limit}");
+        refused(leases.semaphore("a", limit).acquire(), count).await;
     }
     held.release().await.unwrap();
     // An exclusive holder disagrees with nobody.
     let writer = leases.acquire("a").await.unwrap();
-    let reader = leases.acquire("a").shared().try_once().await.unwrap();
-    assert!(matches!(reader, Attempt::Busy(_)));
-    assert_eq!(counts.shown()["mongo_lease_smaller_limit_total{}"], 1.0);
+    refused(leases.acquire("a").shared(), 1.0).await;
     writer.release().await.unwrap();
     leases.shutdown().await;
 }
@@ -278,25 +262,21 @@ async fn a_lease_of_several_permits_is_counted_as_one() {
     let _recorder = metrics::set_default_local_recorder(&counts);
     let (_database, leases) = setup().await;
 
-    let of_three = leases.semaphore("a", 5).acquire().permits(3).await.unwrap();
-    let of_two = leases.semaphore("a", 5).acquire().permits(2).await.unwrap();
-    let refused = leases.semaphore("a", 5).acquire().try_once().await.unwrap();
-    assert!(matches!(refused, Attempt::Busy(_)));
-    assert_eq!(counts.shown()["mongo_lease_held{}"], 2.0);
+    let call = || leases.semaphore("a", 5).acquire();
+    let of_three = call().permits(3).await.unwrap();
+    let of_two = call().permits(2).await.unwrap();
+    assert!(matches!(call().try_once().await.unwrap(), Attempt::Busy(_)));
+    assert_eq!(counts.of("held"), 2.0);
     of_three.renew().await.unwrap();
     of_three.release().await.unwrap();
     of_two.release().await.unwrap();
     leases.shutdown().await;
 
-    let expected = [
-        ("mongo_lease_granted_total{}", 2.0),
-        ("mongo_lease_refused_total{}", 1.0),
-        ("mongo_lease_released_total{}", 2.0),
-        ("mongo_lease_renewed_total{}", 1.0),
-        ("mongo_lease_wait_seconds{}", 2.0),
-    ];
-    for (key, count) in counts.shown() {
-        let expected = expected.iter().find(|it| it.0 == key).map_or(0.0, |it| it.1);
-        assert_eq!(count, expected, "{key}");
-    }
+    counts.assert_counted(&[
+        ("granted_total{}", 2.0),
+        ("refused_total{}", 1.0),
+        ("released_total{}", 2.0),
+        ("renewed_total{}", 1.0),
+        ("wait_seconds{}", 2.0),
+    ]);
 }

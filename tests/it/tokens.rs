@@ -3,24 +3,38 @@
 use std::sync::{Arc, Mutex};
 
 use mongo_lease::mongodb::bson::{Document, Timestamp, doc};
-use mongo_lease::{Attempt, LeaseManager, Token};
+use mongo_lease::{Attempt, Token};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::both::check;
 use crate::common::{SHORT_TTL, builder, document, setup};
 use crate::lent::lent_setup;
+use crate::patience::locks;
 
 const GRANTS: usize = 10_000;
 const TASKS: usize = 8;
+
+/// The tokens of a name, in the order of their grants.
+struct Name {
+    tokens: Mutex<Vec<Token>>,
+    asking: Semaphore,
+}
+
+impl Name {
+    fn grants(&self) -> usize {
+        self.tokens.lock().unwrap().len()
+    }
+}
 
 /// It takes as long as the disk needs for the journalled writes; several names share each of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_rise_strictly_over_10_000_grants_from_8_tasks() {
     let (_database, leases) = setup().await;
     let started = tokio::time::Instant::now();
-    let names: Vec<Name> = (0..TASKS).map(|name| Name::new(&format!("name:{name}"))).collect();
-    let names = Arc::new(names);
+    // Two ask at a time, so that one of them loses; more would only slow it down.
+    let name = |_| Name { tokens: Mutex::default(), asking: Semaphore::new(2) };
+    let names: Arc<[Name]> = (0..TASKS).map(name).collect();
     let mut tasks = JoinSet::new();
     for task in 0..TASKS {
         let (leases, names) = (leases.clone(), Arc::clone(&names));
@@ -28,24 +42,30 @@ async fn tokens_rise_strictly_over_10_000_grants_from_8_tasks() {
             // Each task goes through all the names, so each name is granted to all the tasks.
             let mut at = task;
             while names.iter().map(Name::grants).sum::<usize>() < GRANTS {
-                at = (at + 1) % names.len();
-                names[at].acquire_and_release(&leases).await;
+                at = (at + 1) % TASKS;
+                let _turn = names[at].asking.acquire().await.unwrap();
+                let asked = leases.try_acquire(format!("name:{at}")).await.unwrap();
+                if let Attempt::Granted(lease) = asked {
+                    // The order in this list is the order of the grants: the lease itself ensures that.
+                    names[at].tokens.lock().unwrap().push(lease.token().unwrap());
+                    lease.release().await.unwrap();
+                }
             }
         });
     }
     tasks.join_all().await;
     eprintln!("{GRANTS} grants took {:?}", started.elapsed());
-    for name in names.iter() {
+    for (number, name) in names.iter().enumerate() {
         let tokens = name.tokens.lock().unwrap();
         assert!(tokens.len() > GRANTS / TASKS / 2, "{} grants", tokens.len());
-        assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "{}", name.name);
+        assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "name:{number}");
     }
 }
 
 #[tokio::test]
 async fn tokens_rise_over_deletions_and_take_overs() {
     let (database, leases) = setup().await;
-    let locks = database.collection::<Document>("locks");
+    let locks = locks(&database);
     let mut last = leases.acquire("a").await.unwrap().detach().await.unwrap().token();
     for _ in 0..3 {
         // An operator, the TTL monitor, or another program.
@@ -105,30 +125,4 @@ async fn a_lost_lease_has_no_token() {
         assert!(matches!(error, mongo_lease::Error::Lost { .. }), "{error}");
     })
     .await;
-}
-
-struct Name {
-    name: String,
-    tokens: Mutex<Vec<Token>>,
-    /// Two at a time, so that one of them loses; more would only slow it down.
-    asking: Semaphore,
-}
-
-impl Name {
-    fn new(name: &str) -> Name {
-        Name { name: name.to_owned(), tokens: Mutex::default(), asking: Semaphore::new(2) }
-    }
-
-    fn grants(&self) -> usize {
-        self.tokens.lock().unwrap().len()
-    }
-
-    async fn acquire_and_release(&self, leases: &LeaseManager) {
-        let _turn = self.asking.acquire().await.unwrap();
-        if let Attempt::Granted(lease) = leases.try_acquire(&self.name).await.unwrap() {
-            // The order in this list is the order of the grants: the lease itself ensures that.
-            self.tokens.lock().unwrap().push(lease.token().unwrap());
-            lease.release().await.unwrap();
-        }
-    }
 }

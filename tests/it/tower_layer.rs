@@ -12,64 +12,64 @@ mod refusals;
 use std::convert::Infallible;
 
 use bytes::Bytes;
+use http_body::Body;
 use http_body_util::{BodyExt, Full};
-use mongo_lease::{Lease, LeaseManager};
-use mongo_lease_tower::http::{Request, Response, StatusCode};
-use mongo_lease_tower::{HeldLease, KeyRules, LeaseBody, LeaseLayer, key};
+use mongo_lease::LeaseManager;
+use mongo_lease_tower::http::{HeaderMap, Request, Response, StatusCode};
+use mongo_lease_tower::{HeldLease, KeyRules, LeaseBody, LeaseLayer, Refusal, key};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 use tower::util::BoxCloneService;
 use tower::{Layer, ServiceExt, service_fn};
 
+use crate::both::{Backend, check};
 use crate::patience::soon;
 
-type Guarded = BoxCloneService<Request<()>, Response<LeaseBody<Full<Bytes>>>, Infallible>;
+type Answer = Response<LeaseBody<Full<Bytes>>>;
 
-/// A handler that has been called, and answers when the test says so.
-struct Call {
-    lease: Option<HeldLease>,
+/// A handler behind a layer. It answers when the test says so.
+struct Guarded {
+    service: BoxCloneService<Request<()>, Answer, Infallible>,
+    calls: mpsc::UnboundedReceiver<(HeldLease, oneshot::Sender<&'static str>)>,
+}
+
+/// A request that the handler works on.
+struct Working {
+    response: JoinHandle<Answer>,
+    lease: HeldLease,
     answer: oneshot::Sender<&'static str>,
 }
 
-impl Call {
-    fn lease(&self) -> &Lease {
-        self.lease.as_deref().expect("the request is guarded")
-    }
-
-    /// Drops the lease, as a handler does, and answers.
-    fn answer(self, text: &'static str) {
-        drop(self.lease);
-        self.answer.send(text).expect("the handler waits");
-    }
+/// An answer of the layer's own.
+struct Refused {
+    status: StatusCode,
+    headers: HeaderMap,
+    refusal: Refusal,
+    body: String,
+    /// Whether a server sends no body at all.
+    is_empty: bool,
 }
 
-/// The calls that the handler gets.
-struct Calls(mpsc::UnboundedReceiver<Call>);
-
-impl Calls {
-    async fn next(&mut self) -> Call {
-        soon("the handler is called", self.0.recv()).await.expect("the service is there")
-    }
-
-    fn is_quiet(&mut self) -> bool {
-        self.0.try_recv().is_err()
-    }
-}
-
-/// A handler behind this layer, and its calls.
-fn guarded(layer: &LeaseLayer) -> (Guarded, Calls) {
-    let (sender, receiver) = mpsc::unbounded_channel();
+/// A handler behind this layer.
+fn guarded(layer: &LeaseLayer) -> Guarded {
+    let (sender, calls) = mpsc::unbounded_channel();
     let handler = service_fn(move |request: Request<()>| {
         let sender = sender.clone();
         async move {
             let (answer, answered) = oneshot::channel();
-            let lease = request.extensions().get::<HeldLease>().cloned();
-            sender.send(Call { lease, answer }).expect("the test listens");
+            let lease = request.extensions().get::<HeldLease>().expect("it is guarded").clone();
+            sender.send((lease, answer)).expect("the test listens");
             drop(request);
             let text = answered.await.expect("the test answers");
             Ok::<_, Infallible>(Response::new(Full::from(text)))
         }
     });
-    (BoxCloneService::new(layer.layer(handler)), Calls(receiver))
+    Guarded { service: BoxCloneService::new(layer.layer(handler)), calls }
+}
+
+/// Runs the test with a manager whose leases are on a server, and then with one whose leases are in memory.
+async fn on_both(test: impl AsyncFn(LeaseManager, Backend) + Sync) {
+    check(async |backend| test(backend.manager().await, backend).await).await;
 }
 
 /// One lease for each path.
@@ -81,24 +81,91 @@ fn get(path: &str) -> Request<()> {
     Request::get(path).body(()).expect("a request")
 }
 
-/// A request that is under way in a task of its own.
-fn send(
-    service: &Guarded,
-    request: Request<()>,
-) -> tokio::task::JoinHandle<Response<LeaseBody<Full<Bytes>>>> {
-    let service = service.clone();
-    tokio::spawn(
-        async move { service.oneshot(request).await.unwrap_or_else(|never| match never {}) },
-    )
+fn of_grpc(path: &str) -> Request<()> {
+    let head = Request::post(path).header("content-type", "application/grpc+proto");
+    head.body(()).expect("a request")
 }
 
-async fn answer_to(service: &Guarded, request: Request<()>) -> Response<LeaseBody<Full<Bytes>>> {
-    soon("the answer", send(service, request)).await.expect("no panic")
+impl Guarded {
+    /// Sends a request in a task of its own.
+    fn send(&self, request: Request<()>) -> JoinHandle<Answer> {
+        let answer = self.service.clone().oneshot(request);
+        tokio::spawn(async move { answer.await.unwrap_or_else(|never| match never {}) })
+    }
+
+    /// Returns when the handler works on this request.
+    async fn handles(&mut self, response: JoinHandle<Answer>) -> Working {
+        let call = soon("the handler is called", self.calls.recv()).await;
+        let (lease, answer) = call.expect("the service is there");
+        Working { response, lease, answer }
+    }
+
+    /// A request for this path that the handler works on.
+    async fn at_work(&mut self, path: &str) -> Working {
+        let response = self.send(get(path));
+        self.handles(response).await
+    }
+
+    /// The refusal of this request, of which the handler does not learn.
+    async fn refused(&mut self, request: Request<()>) -> Refused {
+        let answer = soon("the refusal", self.send(request));
+        tokio::select! {
+            biased;
+            _ = self.calls.recv() => panic!("the handler was called"),
+            answer = answer => Refused::of(answer.expect("no panic")).await,
+        }
+    }
+}
+
+impl Working {
+    /// Drops the lease, as a handler does, and answers. Returns the response.
+    async fn answer(self, text: &'static str) -> Answer {
+        drop(self.lease);
+        self.answer.send(text).expect("the handler waits");
+        soon("the answer", self.response).await.expect("no panic")
+    }
+
+    /// Answers, and asserts that the client gets that.
+    async fn end(self) {
+        let answer = read(self.answer("done").await).await;
+        assert_eq!(answer, (StatusCode::OK, "done".to_owned()));
+    }
+}
+
+impl Refused {
+    async fn of(answer: Answer) -> Refused {
+        let refusal = answer.extensions().get::<Refusal>().expect("a refusal").clone();
+        let headers = answer.headers().clone();
+        let is_empty = answer.body().is_end_stream();
+        let (status, body) = read(answer).await;
+        Refused { status, headers, refusal, body, is_empty }
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().expect("a text"))
+    }
+
+    /// All headers that it has: a hostile one would show.
+    fn headers(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.headers.keys().map(|name| name.as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn problem(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).expect("JSON")
+    }
+
+    /// The status, the code for programs, and the time to try again.
+    fn in_short(&self) -> (u16, String, Option<&str>) {
+        let code = self.problem()["code"].as_str().expect("a code").to_owned();
+        (self.status.as_u16(), code, self.header("retry-after"))
+    }
 }
 
 /// The status and the whole body.
-async fn read(response: Response<LeaseBody<Full<Bytes>>>) -> (StatusCode, String) {
-    let status = response.status();
-    let body = soon("the whole body", response.into_body().collect()).await.expect("a body");
+async fn read(answer: Answer) -> (StatusCode, String) {
+    let status = answer.status();
+    let body = soon("the whole body", answer.into_body().collect()).await.expect("a body");
     (status, String::from_utf8(body.to_bytes().to_vec()).expect("a text"))
 }

@@ -11,8 +11,10 @@ use mongo_lease_testbed::command;
 use mongo_lease_tower::http::{Request, Response};
 use mongo_lease_tower::{LeaseLayer, key};
 use tower::{Layer, ServiceExt, service_fn};
+use tracing::Instrument;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
 use tracing::{Event, Metadata, Subscriber};
 use tracing_core::span::Current;
 
@@ -46,6 +48,17 @@ impl Lines {
         let mut line = Line(start.to_owned());
         record(&mut line);
         self.lines.lock().unwrap().push(line.0);
+    }
+
+    /// The lines since the last call.
+    fn taken(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lines.lock().unwrap())
+    }
+
+    /// Those of them that begin so, without that.
+    fn taken_with(&self, start: &str) -> Vec<String> {
+        let lines = self.taken();
+        lines.iter().filter_map(|it| it.strip_prefix(start)).map(str::to_owned).collect()
     }
 }
 
@@ -87,86 +100,29 @@ impl Subscriber for Lines {
 /// Set in the process that the test starts.
 const ALONE: &str = "MONGO_LEASE_TEST_TRACING";
 
+/// The lines of this test, which then goes on in a process of its own, and `None` in the one that starts that. Every
+/// task of the test runs on this thread, and so under its subscriber.
+///
 /// The `tracing` crate remembers for the whole process which callsites have a subscriber, and beside other tests, whose
-/// threads have none, it remembers wrongly. So this one runs in a process of its own.
-async fn alone(test: &str) -> bool {
+/// threads have none, it remembers wrongly.
+async fn alone(test: &str, lines: Lines) -> Option<(Lines, DefaultGuard)> {
     if std::env::var_os(ALONE).is_some() {
-        return true;
+        return Some((lines.clone(), tracing::subscriber::set_default(lines)));
     }
     let alone = tokio::process::Command::from(command(std::env::current_exe().unwrap()))
-        .args(["--exact", test])
+        .args(["--exact", &format!("tracing::{test}")])
         .env(ALONE, "1")
         .output();
     let output = alone.await.unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
-    false
+    None
 }
 
 #[tokio::test]
 async fn spans_and_events_have_name_and_token_but_never_the_value() {
-    let test = "tracing::spans_and_events_have_name_and_token_but_never_the_value";
-    if alone(test).await {
-        listen().await;
-    }
-}
-
-#[tokio::test]
-async fn no_password_and_no_value_is_logged_whatever_goes_wrong() {
-    if !alone("tracing::no_password_and_no_value_is_logged_whatever_goes_wrong").await {
-        return;
-    }
-    let lines = Lines::default();
-    let _subscriber = tracing::subscriber::set_default(lines.clone());
-    let shown = secrets::everything_shown().await;
-    let lines = lines.lines.lock().unwrap().clone();
-    // The events of a user without privileges, and of a server that does not answer.
-    for event in ["no change stream", "not renewed", "could not be released", "lease granted"] {
-        assert!(lines.iter().any(|line| line.contains(event)), "no event {event}: {lines:#?}");
-    }
-    // The span of a refused call has the server's code.
-    assert!(lines.iter().any(|it| it == "recorded db.response.status_code=13"), "{lines:#?}");
-    for line in &lines {
-        secrets::assert_hidden("a line of the log", line);
-        for value in &shown.values {
-            assert!(!line.contains(value), "a value was written: {line}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_lease_that_ends_as_it_was_asked_to_is_no_error() {
-    if !alone("tracing::a_lease_that_ends_as_it_was_asked_to_is_no_error").await {
-        return;
-    }
-    let lines = Lines::default();
-    let _subscriber = tracing::subscriber::set_default(lines.clone());
-    let (_database, leases) = setup().await;
-    let capped = leases.acquire("capped").max_hold(SHORT_TTL).await.unwrap();
-    let once = leases.acquire("once").ttl(SHORT_TTL).renew(false).await.unwrap();
-    assert_eq!(
-        (capped.lost().await, once.lost().await),
-        (LostReason::EndedAsAsked, LostReason::EndedAsAsked)
-    );
-    let taken = leases.acquire("taken").await.unwrap();
-    leases.release("taken", taken.value()).await.unwrap();
-    taken.renew().await.unwrap_err();
-    let lines = lines.lines.lock().unwrap().clone();
-    let of = |level: &str| -> Vec<_> {
-        lines.iter().filter(|line| line.starts_with(&format!("event {level}"))).collect()
-    };
-    assert!(
-        matches!(of("INFO")[..], [first, second]
-        if first.contains("lease ended") && second.contains("lease ended")),
-        "{lines:#?}"
-    );
-    assert!(matches!(of("ERROR")[..], [lost] if lost.contains("\"taken\"")), "{lines:#?}");
-}
-
-async fn listen() {
-    // Every task of this test runs on this thread, and so under this subscriber.
-    let lines = Lines::default();
-    let _subscriber = tracing::subscriber::set_default(lines.clone());
+    let test = "spans_and_events_have_name_and_token_but_never_the_value";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
     let (database, leases) = setup().await;
     let lease = leases.acquire("job").await.unwrap();
     let token = lease.token().unwrap().to_string();
@@ -174,7 +130,7 @@ async fn listen() {
     lease.renew().await.unwrap();
     lease.release().await.unwrap();
 
-    let lines = lines.lines.lock().unwrap().clone();
+    let lines = lines.taken();
     let has = |part: &[&str]| lines.iter().any(|line| part.iter().all(|part| line.contains(part)));
     let namespace = format!("db.namespace=\"{}\"", database.name());
     for span in ["acquire", "renew", "release"] {
@@ -202,18 +158,52 @@ async fn listen() {
 }
 
 #[tokio::test]
-async fn a_busy_lease_is_no_error_of_its_span_and_a_timeout_is() {
-    if !alone("tracing::a_busy_lease_is_no_error_of_its_span_and_a_timeout_is").await {
-        return;
+async fn no_password_and_no_value_is_logged_whatever_goes_wrong() {
+    let test = "no_password_and_no_value_is_logged_whatever_goes_wrong";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
+    let shown = secrets::everything_shown().await;
+    let lines = lines.taken();
+    // The events of a user without privileges, and of a server that does not answer.
+    for event in ["no change stream", "not renewed", "could not be released", "lease granted"] {
+        assert!(lines.iter().any(|line| line.contains(event)), "no event {event}: {lines:#?}");
     }
-    let lines = Lines::default();
-    let _subscriber = tracing::subscriber::set_default(lines.clone());
+    // The span of a refused call has the server's code.
+    assert!(lines.iter().any(|it| it == "recorded db.response.status_code=13"), "{lines:#?}");
+    for line in &lines {
+        secrets::assert_hidden("a line of the log", line);
+        for value in &shown.values {
+            assert!(!line.contains(value), "a value was written: {line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lease_that_ends_as_it_was_asked_to_is_no_error() {
+    let test = "a_lease_that_ends_as_it_was_asked_to_is_no_error";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
+    let (_database, leases) = setup().await;
+    let capped = leases.acquire("capped").max_hold(SHORT_TTL).await.unwrap();
+    let once = leases.acquire("once").ttl(SHORT_TTL).renew(false).await.unwrap();
+    for lease in [capped, once] {
+        assert_eq!(lease.lost().await, LostReason::EndedAsAsked);
+    }
+    let taken = leases.acquire("taken").await.unwrap();
+    leases.release("taken", taken.value()).await.unwrap();
+    taken.renew().await.unwrap_err();
+    let lines = lines.taken();
+    let of = |level: &str| -> Vec<_> { lines.iter().filter(|it| it.starts_with(level)).collect() };
+    let ended = of("event INFO");
+    assert!(ended.len() == 2 && ended.iter().all(|it| it.contains("lease ended")), "{lines:#?}");
+    assert!(matches!(of("event ERROR")[..], [it] if it.contains("\"taken\"")), "{lines:#?}");
+}
+
+#[tokio::test]
+async fn a_busy_lease_is_no_error_of_its_span_and_a_timeout_is() {
+    let test = "a_busy_lease_is_no_error_of_its_span_and_a_timeout_is";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
     let (_database, leases) = setup().await;
     let held = leases.acquire("job").await.unwrap();
-    let recorded = || -> Vec<String> {
-        let lines = std::mem::take(&mut *lines.lines.lock().unwrap());
-        lines.iter().filter_map(|it| it.strip_prefix("recorded ")).map(str::to_owned).collect()
-    };
+    let recorded = || lines.taken_with("recorded ");
     recorded();
     assert!(leases.try_acquire("job").await.unwrap().granted().is_none());
     leases.acquire("job").wait(Duration::ZERO).await.unwrap_err();
@@ -237,18 +227,15 @@ async fn a_busy_lease_is_no_error_of_its_span_and_a_timeout_is() {
 
 #[tokio::test]
 async fn a_span_of_the_callers_own_keeps_its_token() {
-    if !alone("tracing::a_span_of_the_callers_own_keeps_its_token").await {
-        return;
-    }
-    use tracing::Instrument;
     // Filters out this crate's spans, as a level does that is above theirs.
     let lines = Lines { without: Some("mongo_lease"), ..Lines::default() };
-    let _subscriber = tracing::subscriber::set_default(lines.clone());
+    let test = "a_span_of_the_callers_own_keeps_its_token";
+    let Some((lines, _guard)) = alone(test, lines).await else { return };
     let (_database, leases) = setup().await;
     let mine = tracing::info_span!("mine", lease.token = tracing::field::Empty);
     let held = leases.acquire("job").into_future().instrument(mine.clone()).await.unwrap();
     held.release().instrument(mine).await.unwrap();
-    let lines = lines.lines.lock().unwrap().clone();
+    let lines = lines.taken();
     assert!(lines.iter().any(|line| line.starts_with("mine")), "{lines:#?}");
     assert!(lines.iter().all(|line| !line.starts_with("recorded")), "{lines:#?}");
 }
@@ -256,11 +243,8 @@ async fn a_span_of_the_callers_own_keeps_its_token() {
 /// Clients choose the paths, and must not fill the log.
 #[tokio::test(start_paused = true)]
 async fn paths_that_do_not_fit_the_route_are_one_error_a_minute() {
-    if !alone("tracing::paths_that_do_not_fit_the_route_are_one_error_a_minute").await {
-        return;
-    }
-    let lines = Lines::default();
-    let _subscriber = tracing::subscriber::set_default(lines.clone());
+    let test = "paths_that_do_not_fit_the_route_are_one_error_a_minute";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
     let store = MemoryStore::new();
     let leases = LeaseManager::in_memory(&store).build().await.unwrap();
     let id = key::path_parameter("/api/invoices/{id}/pay", "id").unwrap();
@@ -274,9 +258,7 @@ async fn paths_that_do_not_fit_the_route_are_one_error_a_minute() {
             let service = layer.clone().layer(handled);
             let _ = service.oneshot(Request::get(*path).body(()).unwrap()).await;
         }
-        let mut lines = std::mem::take(&mut *lines.lines.lock().unwrap());
-        lines.retain(|line| line.starts_with("event ERROR"));
-        lines
+        lines.taken_with("event ERROR")
     };
     let first = errors(&["/api/invoices/42/pay", "/invoices/42/pay", "/wp-login.php"]).await;
     assert_eq!(first.len(), 1, "{first:?}");
@@ -292,11 +274,8 @@ async fn paths_that_do_not_fit_the_route_are_one_error_a_minute() {
 /// While the driver goes on searching for a server.
 #[tokio::test]
 async fn a_build_without_a_server_soon_says_what_it_waits_for() {
-    if !alone("tracing::a_build_without_a_server_soon_says_what_it_waits_for").await {
-        return;
-    }
-    let lines = Lines::default();
-    let _subscriber = tracing::subscriber::set_default(lines.clone());
+    let test = "a_build_without_a_server_soon_says_what_it_waits_for";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
     let said = async || {
         let lines = lines.lines.lock().unwrap();
         lines.iter().find(|line| line.contains("no server has answered yet")).cloned()
@@ -315,7 +294,7 @@ async fn a_build_without_a_server_soon_says_what_it_waits_for() {
     }
 
     // A database that does not answer, on a paused clock.
-    lines.lines.lock().unwrap().clear();
+    lines.taken();
     tokio::time::pause();
     let store = MemoryStore::new();
     let hang = store.hang();

@@ -1,15 +1,15 @@
 //! Random updates on random documents, with the server as the judge of their effect.
 
-use mongo_lease::Token;
 use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
 use mongo_lease::mongodb::options::UpdateModifications;
+use mongo_lease::{Fenced, FencedWrite};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-use super::{NEWER, OLDER, work};
+use super::{NEWER, OLDER, one, stamp, work};
 
 const PATHS: [&str; 9] = ["f", "m", "m.f", "m.f.x", "m.g", "a", "a.f", "m.$[]", "n"];
 
@@ -65,19 +65,34 @@ fn document() -> impl Strategy<Value = Document> {
     })
 }
 
-fn token_at(document: &Document, field: &str) -> Option<Token> {
-    let stamp = match field.split_once('.') {
-        Some((parent, field)) => document.get_document(parent).ok()?.get_timestamp(field),
-        None => document.get_timestamp(field),
-    };
-    stamp.ok().map(Token::from)
+/// What stands in this field, which may be in a document below.
+fn at<'a>(document: &'a Document, field: &str) -> Option<&'a Bson> {
+    match field.split_once('.') {
+        Some((parent, field)) => document.get_document(parent).ok()?.get(field),
+        None => document.get(field),
+    }
 }
 
-async fn only(work: &Collection<Document>) -> Document {
-    work.find_one(doc! { "_id": 1 }).await.unwrap().unwrap()
+/// Stores the document, and returns it as it is behind the write. The server may refuse the write, and then the
+/// document must be as before.
+async fn behind(
+    work: &Collection<Document>,
+    before: &Document,
+    write: FencedWrite,
+    case: &str,
+) -> Option<Document> {
+    work.delete_many(doc! {}).await.unwrap();
+    work.insert_one(before).await.unwrap();
+    let written = write.send(work).await;
+    let after = one(work).await;
+    if written.is_ok_and(Fenced::is_applied) {
+        return Some(after);
+    }
+    assert_eq!(&after, before, "{case}");
+    None
 }
 
-/// The server may refuse the update. A document that it does store has the token, and no older token writes after it.
+/// A document that is stored has the token, and no older token writes after it.
 #[tokio::test]
 async fn whatever_is_written_the_token_stands_and_none_older_writes() {
     let (_database, work) = work().await;
@@ -90,37 +105,18 @@ async fn whatever_is_written_the_token_stands_and_none_older_writes() {
         let case = format!("{field} in {before}: {first:?}, then {second:?}");
         let Ok(write) = NEWER.fenced_write(field, doc! { "_id": 1 }, first) else { continue };
         merged += 1;
-        work.delete_many(doc! {}).await.unwrap();
-        work.insert_one(&before).await.unwrap();
-        let written = write.send(&work).await;
-        let after = only(&work).await;
-        if !written.is_ok_and(|written| written.is_applied()) {
-            assert_eq!(after, before, "{case}");
-            continue;
-        }
+        let Some(after) = behind(&work, &before, write, &case).await else { continue };
         applied += 1;
-        assert_eq!(token_at(&after, field), Some(NEWER), "{case}\n{after}");
+        assert_eq!(at(&after, field), Some(&stamp(NEWER).into()), "{case}\n{after}");
         if let Ok(late) = OLDER.fenced_write(field, doc! { "_id": 1 }, second) {
             refused += 1;
-            let late = late.send(&work).await;
-            assert!(!late.is_ok_and(|late| late.is_applied()), "{case}");
-            assert_eq!(only(&work).await, after, "{case}");
+            assert_eq!(behind(&work, &after, late, &case).await, None, "{case}");
         }
     }
     assert!(merged > 200 && applied > 100 && refused > 50, "{merged} {applied} {refused}");
 }
 
-/// The document with the fence of two tokens in this field, both of the older holder.
-fn with_two(mut document: Document, field: &str) -> Document {
-    let both = doc! { "seen": OLDER, "exclusive": OLDER };
-    match field.split_once('.') {
-        Some((parent, field)) => document.insert(parent, doc! { field: both }),
-        None => document.insert(field, both),
-    };
-    document
-}
-
-/// The server may refuse the update. Whatever it does store, the fence has what the rule says.
+/// A document that is stored has in its fence what the rule says, where both tokens were of the older holder.
 #[tokio::test]
 async fn whatever_is_written_both_tokens_stand_as_they_should() {
     let (_database, work) = work().await;
@@ -128,30 +124,23 @@ async fn whatever_is_written_both_tokens_stand_as_they_should() {
     let cases = (document(), select(vec!["f", "m.f", "n"]), update(), any::<bool>());
     let (mut of_readers, mut of_writers) = (0, 0);
     for _ in 0..1_500 {
-        let (before, field, update, is_reader) = cases.new_tree(&mut runner).unwrap().current();
+        let (mut before, field, update, is_reader) = cases.new_tree(&mut runner).unwrap().current();
         let case = format!("{field} in {before}: {update:?}, by a reader: {is_reader}");
         let write = match is_reader {
             true => NEWER.fenced_shared_write(field, doc! { "_id": 1 }, update),
             false => NEWER.fenced_exclusive_write(field, doc! { "_id": 1 }, update),
         };
         let Ok(write) = write else { continue };
-        work.delete_many(doc! {}).await.unwrap();
-        work.insert_one(with_two(before, field)).await.unwrap();
-        let before = only(&work).await;
-        let written = write.send(&work).await;
-        let after = only(&work).await;
-        if !written.is_ok_and(|written| written.is_applied()) {
-            assert_eq!(after, before, "{case}");
-            continue;
-        }
-        *(if is_reader { &mut of_readers } else { &mut of_writers }) += 1;
-        let fence = match field.split_once('.') {
-            Some((parent, field)) => after.get_document(parent).unwrap().get_document(field),
-            None => after.get_document(field),
+        let both = doc! { "seen": OLDER, "exclusive": OLDER };
+        match field.split_once('.') {
+            Some((parent, field)) => before.insert(parent, doc! { field: both }),
+            None => before.insert(field, both),
         };
+        let Some(after) = behind(&work, &before, write, &case).await else { continue };
+        *(if is_reader { &mut of_readers } else { &mut of_writers }) += 1;
         let exclusive = if is_reader { OLDER } else { NEWER };
         let wanted = doc! { "seen": NEWER, "exclusive": exclusive };
-        assert_eq!(fence.ok(), Some(&wanted), "{case}\n{after}");
+        assert_eq!(at(&after, field), Some(&wanted.into()), "{case}\n{after}");
     }
     assert!(of_readers > 50 && of_writers > 50, "{of_readers} {of_writers}");
 }

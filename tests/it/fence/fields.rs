@@ -3,7 +3,7 @@
 use mongo_lease::Fenced;
 use mongo_lease::mongodb::bson::{Bson, doc};
 
-use super::{NEWER, OLDER, assert_refused, by, one, stamp, work};
+use super::{NEWER, OLDER, assert_refused, by, one, stamp, work, work_on};
 use crate::bson_types::of_every_other_type;
 
 #[tokio::test]
@@ -28,8 +28,7 @@ async fn a_value_that_is_no_token_refuses_every_write() {
 
 #[tokio::test]
 async fn a_dotted_field_is_fenced_and_a_list_on_its_way_refuses() {
-    let (_database, work) = work().await;
-    work.insert_one(doc! { "_id": 1 }).await.unwrap();
+    let (_database, work) = work_on(doc! { "_id": 1 }).await;
     let write = |token: mongo_lease::Token| {
         let filter = doc! { "_id": 1 };
         token.fenced_write("meta.fence", filter, vec![doc! { "$set": { "a": 1 } }]).unwrap()

@@ -2,14 +2,15 @@
 
 use mongo_lease::mongodb::bson::{Bson, Document, Timestamp, doc};
 use mongo_lease::mongodb::options::{
-    Collation, CollationStrength, CreateCollectionOptions, IndexOptions, UpdateOptions,
+    Collation, CollationStrength, CreateCollectionOptions, IndexOptions, UpdateModifications,
+    UpdateOptions,
 };
 use mongo_lease::mongodb::{Collection, IndexModel};
 use mongo_lease::{Error, Fenced, Token};
 use mongo_lease_testbed::{Server, Version};
 use tokio::task::JoinSet;
 
-use super::{NEWER, OLDER, assert_refused, by, one, stamp, work, write_error};
+use super::{NEWER, OLDER, assert_refused, by, one, stamp, work, work_on, write_error};
 use crate::patience::soon;
 
 #[tokio::test]
@@ -28,8 +29,7 @@ async fn an_upsert_inserts_once_and_is_refused_by_a_newer_token() {
 
 #[tokio::test]
 async fn an_upsert_that_its_own_filter_misses_is_no_refusal() {
-    let (_database, work) = work().await;
-    work.insert_one(doc! { "_id": 1, "open": false }).await.unwrap();
+    let (_database, work) = work_on(doc! { "_id": 1, "open": false }).await;
     let filter = doc! { "_id": 1, "open": true };
     let write = NEWER.fenced_write("fence", filter, doc! { "$set": { "a": 1 } }).unwrap();
     assert_eq!(write.send(&work).upsert(true).await.unwrap(), Fenced::NoSuchDocument);
@@ -81,16 +81,12 @@ async fn a_duplicate_key_of_another_index_is_the_callers() {
     work.insert_one(doc! { "_id": 2, "number": "_id_ dup key" }).await.unwrap();
     let number = doc! { "$set": { "number": "_id_ dup key" } };
     let write = NEWER.fenced_write("fence", doc! { "_id": 1 }, number).unwrap();
-    for upsert in [true, false] {
-        let error = write.clone().send(&work).upsert(upsert).await;
-        if upsert {
-            assert_eq!(write_error(&error.unwrap_err()), Some(11_000), "an insert");
-            assert_eq!(work.count_documents(doc! {}).await.unwrap(), 1);
-            work.insert_one(doc! { "_id": 1, "number": 5 }).await.unwrap();
-        } else {
-            assert_eq!(write_error(&error.unwrap_err()), Some(11_000), "an update");
-        }
-    }
+    let error = write.clone().send(&work).upsert(true).await.unwrap_err();
+    assert_eq!(write_error(&error), Some(11_000), "an insert");
+    assert_eq!(work.count_documents(doc! {}).await.unwrap(), 1);
+    work.insert_one(doc! { "_id": 1, "number": 5 }).await.unwrap();
+    let error = write.send(&work).await.unwrap_err();
+    assert_eq!(write_error(&error), Some(11_000), "an update");
     assert_eq!(one(&work).await, doc! { "_id": 1, "number": 5 });
 }
 
@@ -125,16 +121,15 @@ async fn stale_upserts_are_refused_with_collation_and_clustered_index() {
 /// Otherwise the inserted document would be another than the fenced one.
 #[tokio::test]
 async fn an_upsert_inserts_no_other_id_than_the_filters() {
-    let (_database, work) = work().await;
-    work.insert_one(doc! { "_id": 1, "fence": stamp(NEWER) }).await.unwrap();
-    let filter = doc! { "_id": 1 };
-    let pipelines = [doc! { "$set": { "_id": 2 } }, doc! { "$replaceWith": { "_id": 2 } }];
-    let writes = pipelines
-        .into_iter()
-        .map(|stage| OLDER.fenced_write("fence", filter.clone(), vec![stage]))
-        .chain([OLDER.fenced_write("fence", filter.clone(), doc! { "$set": { "_id": 2 } })]);
-    for write in writes {
-        let answer = write.unwrap().send(&work).upsert(true).await;
+    let (_database, work) = work_on(doc! { "_id": 1, "fence": stamp(NEWER) }).await;
+    let updates: [UpdateModifications; 3] = [
+        vec![doc! { "$set": { "_id": 2 } }].into(),
+        vec![doc! { "$replaceWith": { "_id": 2 } }].into(),
+        doc! { "$set": { "_id": 2 } }.into(),
+    ];
+    for update in updates {
+        let write = OLDER.fenced_write("fence", doc! { "_id": 1 }, update).unwrap();
+        let answer = write.send(&work).upsert(true).await;
         assert!(!answer.is_ok_and(Fenced::is_applied));
         assert_eq!(work.count_documents(doc! {}).await.unwrap(), 1);
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use mongo_lease::{Event, Lease, Released};
+use mongo_lease::{Event, Lease, LeaseManager, Released};
 use mongo_lease_testbed::Server;
 
 use super::transaction;
@@ -21,10 +21,9 @@ async fn an_open_guard_does_not_slow_down_other_leases_or_processes() {
     const TTL: Duration = Duration::from_secs(2);
     const OTHERS: usize = 100;
     let (server, database, leases) = lent_setup().await;
-    let mut held = HashMap::new();
+    let mut held = Vec::new();
     for number in 0..OTHERS {
-        let name = format!("lease:{number}");
-        held.insert(name.clone(), leases.acquire(name).ttl(TTL).await.unwrap());
+        held.push(leases.acquire(format!("lease:{number}")).ttl(TTL).await.unwrap());
     }
     // Its renewals come due while it is guarded, and meet the transaction.
     let guarded = leases.acquire("guarded").ttl(2 * ttls() * TTL).await.unwrap();
@@ -32,9 +31,8 @@ async fn an_open_guard_does_not_slow_down_other_leases_or_processes() {
     guarded.guard(&mut session).await.unwrap();
     let opened = Instant::now();
 
-    let elsewhere = Server::client(&server).await;
-    let elsewhere = database.through(&elsewhere);
-    let elsewhere = mongo_lease::LeaseManager::builder(&elsewhere).await.unwrap();
+    let elsewhere = database.through(&Server::client(&server).await);
+    let elsewhere = LeaseManager::builder(&elsewhere).await.unwrap();
     let mut events = Listener::of(&leases);
     let mut renewed: HashMap<String, u32> = HashMap::new();
     let mut failed = HashMap::new();
@@ -46,8 +44,7 @@ async fn an_open_guard_does_not_slow_down_other_leases_or_processes() {
         // A call for the guarded lease itself is answered as well, and does not wait for the transaction.
         assert!(elsewhere.try_acquire("guarded").await.unwrap().granted().is_none());
         slowest = slowest.max(started.elapsed());
-        let next = events.next().await;
-        for event in [next].into_iter().chain(events.so_far()) {
+        for event in [events.next().await].into_iter().chain(events.so_far()) {
             match event {
                 Event::Renewed { name, .. } => *renewed.entry(name).or_default() += 1,
                 Event::RenewalFailed { name, reason, .. } => _ = failed.insert(name, reason),
@@ -64,7 +61,7 @@ async fn an_open_guard_does_not_slow_down_other_leases_or_processes() {
     drop(failed.remove("guarded"));
 
     assert!(failed.is_empty(), "{failed:?}");
-    assert!(held.values().all(Lease::is_valid));
+    assert!(held.iter().all(Lease::is_valid));
     assert!(renewed.len() >= OTHERS, "{} were renewed", renewed.len());
     assert!(renewed.iter().all(|(name, times)| name == "guarded" || *times >= 2 * ttls()));
     // A call that waited for the transaction would take all of its time.

@@ -14,12 +14,11 @@ const TTL: Duration = Duration::from_secs(3);
 
 /// The counters of losses that are not zero, by reason.
 fn losses(counts: &Counts) -> Vec<(String, f64)> {
-    let shown = counts.shown().into_iter().filter(|(_, count)| *count > 0.0);
-    let reason = |key: &str| {
+    let of_losses = counts.shown().into_iter().filter_map(|(key, count)| {
         let reason = key.strip_prefix("mongo_lease_lost_total{reason=")?.strip_suffix('}')?;
-        Some(reason.to_owned())
-    };
-    shown.filter_map(|(key, count)| Some((reason(&key)?, count))).collect()
+        Some((reason.to_owned(), count))
+    });
+    of_losses.filter(|(_, count)| *count > 0.0).collect()
 }
 
 #[tokio::test]

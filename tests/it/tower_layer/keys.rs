@@ -3,22 +3,17 @@
 use std::collections::HashMap;
 
 use mongo_lease::Error;
+use mongo_lease_tower::http::Request;
 use mongo_lease_tower::http::header::{HeaderName, HeaderValue};
 use mongo_lease_tower::http::request::Parts;
-use mongo_lease_tower::http::{Request, StatusCode};
 use mongo_lease_tower::key::{self, KeyExtractor};
 use mongo_lease_tower::{InvalidKey, KeyRules, LeaseLayer};
+use serde_json::json;
 
-use super::{answer_to, get, guarded, read, send};
-use crate::both::check;
+use super::{get, guarded, of_grpc};
 use crate::lent::lent_setup;
-use crate::patience::soon;
 
-const HEADER: HeaderName = HeaderName::from_static("x-key");
-
-fn head(path: &str) -> Parts {
-    get(path).into_parts().0
-}
+pub(super) const HEADER: HeaderName = HeaderName::from_static("x-key");
 
 fn with_header(values: &[&[u8]]) -> Request<()> {
     let mut request = get("/");
@@ -28,8 +23,8 @@ fn with_header(values: &[&[u8]]) -> Request<()> {
     request
 }
 
-fn found(key: &impl KeyExtractor, path: &str) -> Result<String, InvalidKey> {
-    key.key(&head(path))
+fn found(key: &impl KeyExtractor, request: Request<()>) -> Result<String, InvalidKey> {
+    key.key(&request.into_parts().0)
 }
 
 fn some(key: &str) -> Result<String, InvalidKey> {
@@ -42,23 +37,40 @@ fn missing(part: &str) -> Result<String, InvalidKey> {
 
 #[test]
 fn a_parameter_is_found_where_the_route_has_it() {
-    let id = key::path_parameter("/invoices/{id}/payment", "id").unwrap();
-    assert_eq!(found(&id, "/invoices/42/payment"), some("42"));
-    assert_eq!(found(&id, "/invoices/42/payment?id=43"), some("42"));
-    assert_eq!(found(&id, "/invoices/4%2F2/payment"), some("4/2"));
-    for elsewhere in ["/", "/invoices/42", "/invoices/42/payment/", "/orders/42/payment", "//42/x"]
-    {
-        let route = "/invoices/{id}/payment".to_owned();
-        assert_eq!(found(&id, elsewhere), Err(InvalidKey::Route(route)), "{elsewhere}");
+    const ROUTE: &str = "/invoices/{id}/payment";
+    let id = key::path_parameter(ROUTE, "id").unwrap();
+    let elsewhere = Err(InvalidKey::Route(ROUTE.to_owned()));
+    for (path, expected) in [
+        ("/invoices/42/payment", some("42")),
+        ("/invoices/42/payment?id=43", some("42")),
+        ("/invoices/4%2F2/payment", some("4/2")),
+        ("/", elsewhere.clone()),
+        ("/invoices/42", elsewhere.clone()),
+        ("/invoices/42/payment/", elsewhere.clone()),
+        ("/orders/42/payment", elsewhere.clone()),
+        ("//42/x", elsewhere),
+    ] {
+        assert_eq!(found(&id, get(path)), expected, "{path}");
     }
     let second = key::path_parameter("/{a}/{b}", "b").unwrap();
-    assert_eq!(found(&second, "/x/y"), some("y"));
-    assert_eq!(found(&key::path_segment(1), "/invoices/42"), some("42"));
-    assert_eq!(found(&key::path_segment(2), "/invoices/42"), missing("segment 2 of the path"));
-    assert_eq!(found(&key::path_segment(1), "/invoices/"), some(""));
-    assert_eq!(found(&key::path_segment(0), "/"), missing("segment 0 of the path"));
-    assert_eq!(found(&key::path(), "/"), some("/"));
-    assert_eq!(found(&key::path(), "/a/"), some("/a/"));
+    assert_eq!(found(&second, get("/x/y")), some("y"));
+}
+
+/// Two different addresses are two keys, also where a slash was sent encoded.
+#[test]
+fn a_path_or_its_segment_is_a_key() {
+    for (path, index, segment) in [
+        ("/invoices/42", 1, some("42")),
+        ("/invoices/42", 2, missing("segment 2 of the path")),
+        ("/invoices/", 1, some("")),
+        ("/", 0, missing("segment 0 of the path")),
+        ("/a/b", 1, some("b")),
+        ("/a%2Fb", 1, missing("segment 1 of the path")),
+        ("/a%252Fb", 1, missing("segment 1 of the path")),
+    ] {
+        assert_eq!(found(&key::path(), get(path)), some(path));
+        assert_eq!(found(&key::path_segment(index), get(path)), segment, "{index} of {path}");
+    }
 }
 
 /// A router decodes before it chooses the handler: another spelling must not evade the lease.
@@ -66,20 +78,12 @@ fn a_parameter_is_found_where_the_route_has_it() {
 fn another_spelling_of_a_path_is_the_same_key() {
     let id = key::path_parameter("/invoices/{id}", "id").unwrap();
     for path in ["/invoices/%34%32", "/invoices/4%32", "/%69nvoices/42", "/invoices/42?x"] {
-        assert_eq!(found(&id, path), some("42"), "{path}");
-        assert_eq!(found(&key::path(), path), some("/invoices/42"), "{path}");
-        assert_eq!(found(&key::path_segment(1), path), some("42"), "{path}");
+        assert_eq!(found(&id, get(path)), some("42"), "{path}");
+        assert_eq!(found(&key::path(), get(path)), some("/invoices/42"), "{path}");
+        assert_eq!(found(&key::path_segment(1), get(path)), some("42"), "{path}");
     }
-    assert_eq!(found(&key::path_segment(0), "/%C3%a9"), found(&key::path_segment(0), "/%c3%A9"));
-}
-
-/// Two different addresses are two keys.
-#[test]
-fn a_slash_that_was_sent_encoded_does_not_end_a_segment() {
-    assert_eq!(found(&key::path(), "/a/b"), some("/a/b"));
-    assert_eq!(found(&key::path(), "/a%2Fb"), some("/a%2Fb"));
-    assert_eq!(found(&key::path(), "/a%252Fb"), some("/a%252Fb"));
-    assert_eq!(found(&key::path_segment(1), "/a%2Fb"), missing("segment 1 of the path"));
+    let first = key::path_segment(0);
+    assert_eq!(found(&first, get("/%C3%a9")), found(&first, get("/%c3%A9")));
 }
 
 #[test]
@@ -103,14 +107,17 @@ fn a_route_that_cannot_be_understood_is_refused() {
 
 #[test]
 fn a_header_counts_once_and_has_to_be_text() {
-    let key = key::header(HEADER);
-    let found = |values: &[&[u8]]| key.key(&with_header(values).into_parts().0);
-    assert_eq!(found(&[]), missing("the header `x-key`"));
-    assert_eq!(found(&[b"42"]), some("42"));
-    assert_eq!(found(&["é".as_bytes()]), some("é"));
-    assert_eq!(found(&[b""]), some(""));
-    assert_eq!(found(&[b"\xff"]), Err(InvalidKey::NotText));
-    assert_eq!(found(&[b"42", b"43"]), Err(InvalidKey::Repeated));
+    let values: [(&[&[u8]], _); 6] = [
+        (&[], missing("the header `x-key`")),
+        (&[b"42"], some("42")),
+        (&["é".as_bytes()], some("é")),
+        (&[b""], some("")),
+        (&[b"\xff"], Err(InvalidKey::NotText)),
+        (&[b"42", b"43"], Err(InvalidKey::Repeated)),
+    ];
+    for (values, expected) in values {
+        assert_eq!(found(&key::header(HEADER), with_header(values)), expected, "{values:?}");
+    }
 }
 
 #[test]
@@ -181,70 +188,54 @@ fn no_key_gets_out_of_its_prefix() {
     assert_eq!(names.len(), 399 * 399);
 }
 
+/// An extractor of a user, which names what is missing.
+struct Tenant;
+
+impl KeyExtractor for Tenant {
+    fn key(&self, _: &Parts) -> Result<String, InvalidKey> {
+        Err(InvalidKey::Missing("50% of the société".to_owned()))
+    }
+}
+
 #[tokio::test]
 async fn a_key_that_cannot_be_used_is_refused_and_nothing_is_sent() {
     // A server of its own: all commands on it are this test's.
     let (server, _database, leases) = lent_setup().await;
     let before = server.command_counts().await;
-    let layer = LeaseLayer::new(&leases, key::header(HEADER));
-    let (service, mut calls) = guarded(&layer);
+    let by_header = LeaseLayer::new(&leases, key::header(HEADER));
+    let by_segment = LeaseLayer::new(&leases, key::path_segment(2));
+    let by_closure = LeaseLayer::new(&leases, |_: &Parts| None);
+    let by_tenant = LeaseLayer::new(&leases, Tenant);
+    let by_path = LeaseLayer::new(&leases, key::path());
     let long = "x".repeat(201);
-    let hostile: [(&[&[u8]], &str); 6] = [
-        (&[], "the header `x-key` is missing"),
-        (&[b""], "the key is empty"),
-        (&[long.as_bytes()], "the key is too long"),
-        (&[b"a\tb"], "the key has a character that is not allowed"),
-        (&[b"\xc3\x28"], "the key is not UTF-8"),
-        (&[b"a", b"a"], "there is more than one key"),
-    ];
-    for (values, said) in hostile {
-        let response = answer_to(&service, with_header(values)).await;
-        assert!(response.headers().get("retry-after").is_none());
-        let (status, body) = read(response).await;
-        assert_eq!(status, StatusCode::BAD_REQUEST, "{said}");
-        let problem: serde_json::Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(problem["detail"], said);
-        assert_eq!(problem["code"], "lease_key_invalid");
+    for (layer, request, said) in [
+        (&by_closure, get("/"), "the key is missing"),
+        (&by_segment, get("/invoices/42"), "segment 2 of the path is missing"),
+        (&by_tenant, get("/"), "50% of the société is missing"),
+        // Nothing of a hostile request appears in the answer.
+        (&by_path, get("/%3Cscript%3E%00"), "the key has a character that is not allowed"),
+        (&by_path, get("/a%0d%0aSet-Cookie:%20a=b"), "the key has a character that is not allowed"),
+        (&by_path, get("/%ff"), "the key is not UTF-8"),
+        (&by_header, get("/"), "the header `x-key` is missing"),
+        (&by_header, with_header(&[b""]), "the key is empty"),
+        (&by_header, with_header(&[long.as_bytes()]), "the key is too long"),
+        (&by_header, with_header(&[b"a\tb"]), "the key has a character that is not allowed"),
+        (&by_header, with_header(&[b"\xc3\x28"]), "the key is not UTF-8"),
+        (&by_header, with_header(&[b"a", b"a"]), "there is more than one key"),
+    ] {
+        let refused = guarded(layer).refused(request).await;
+        assert_eq!(refused.status, 400, "{said}");
+        assert_eq!(refused.headers(), ["cache-control", "content-type"], "{said}");
+        let expected = json!({
+            "type": "about:blank", "title": "Bad Request", "status": 400, "detail": said,
+            "code": "lease_key_invalid",
+        });
+        assert_eq!(refused.problem(), expected);
     }
-    assert!(calls.is_quiet(), "the handler was called");
+    let told = guarded(&by_tenant).refused(of_grpc("/")).await;
+    assert_eq!(told.header("grpc-status"), Some("3"));
+    let message = told.header("grpc-message");
+    assert_eq!(message, Some("50%25 of the soci%C3%A9t%C3%A9 is missing"));
     let sent = server.command_counts().await - before;
     assert_eq!((sent.find_and_modify, sent.update, sent.delete), (0, 0, 0));
-}
-
-#[tokio::test]
-async fn two_spellings_of_one_address_exclude_each_other() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let id = key::path_parameter("/invoices/{id}", "id").unwrap();
-        let layer = LeaseLayer::new(&leases, id).key_rules(KeyRules::new("invoice").unwrap());
-        let (service, mut calls) = guarded(&layer);
-        let first = send(&service, get("/invoices/42"));
-        let call = calls.next().await;
-        assert_eq!(call.lease().name(), "invoice:42");
-        assert_eq!(
-            answer_to(&service, get("/invoices/%34%32")).await.status(),
-            StatusCode::CONFLICT
-        );
-        call.answer("paid");
-        assert_eq!(soon("the answer", first).await.unwrap().status(), StatusCode::OK);
-    })
-    .await;
-}
-
-/// A job without a request acquires the same lease.
-#[tokio::test]
-async fn a_lease_under_the_name_that_the_rules_give_excludes_requests() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let rules = KeyRules::new("invoice").unwrap();
-        let layer = LeaseLayer::new(&leases, key::fixed("a b:42")).key_rules(rules.clone());
-        let (service, mut calls) = guarded(&layer);
-        let job = leases.acquire(rules.name("a b:42").unwrap()).await.unwrap();
-        assert_eq!(answer_to(&service, get("/whatever")).await.status(), StatusCode::CONFLICT);
-        job.release().await.unwrap();
-        let request = send(&service, get("/whatever"));
-        calls.next().await.answer("now");
-        assert_eq!(soon("the answer", request).await.unwrap().status(), StatusCode::OK);
-    })
-    .await;
 }

@@ -1,16 +1,14 @@
 //! A user's own answer to a refused request.
 
-use mongo_lease_tower::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use mongo_lease_tower::http::header::CONTENT_TYPE;
 use mongo_lease_tower::http::{HeaderValue, Response, StatusCode};
 use mongo_lease_tower::{Refusal, RefusalKind};
 
-use super::{answer_to, by_path, get, guarded, read};
-use crate::both::check;
+use super::{by_path, get, guarded, on_both};
 
 #[tokio::test]
 async fn status_headers_and_body_of_a_refusal_are_the_users() {
-    check(async |backend| {
-        let leases = backend.manager().await;
+    on_both(async |leases, _| {
         let _held = leases.acquire("test:/a").owner("billing").await.unwrap();
         let layer = by_path(&leases).refuse_with(|refusal: &Refusal| match refusal.kind {
             RefusalKind::Held => {
@@ -27,45 +25,16 @@ async fn status_headers_and_body_of_a_refusal_are_the_users() {
                 response
             }
         });
-        let (service, _calls) = guarded(&layer);
-        let response = answer_to(&service, get("/a")).await;
-        assert_eq!(response.headers().len(), 1, "{:?}", response.headers());
-        assert_eq!(response.headers()[CONTENT_TYPE], "text/plain");
+        let mut service = guarded(&layer);
+        let held = service.refused(get("/a")).await;
+        assert_eq!(held.headers(), ["content-type"]);
+        assert_eq!(held.header("content-type"), Some("text/plain"));
+        assert_eq!((held.status.as_u16(), &*held.body), (429, "we are at it"));
         // Still available to code that writes logs.
-        let refusal = response.extensions().get::<Refusal>().unwrap();
-        assert_eq!(
-            (refusal.kind.clone(), refusal.name.as_deref()),
-            (RefusalKind::Held, Some("test:/a"))
-        );
-        assert_eq!(
-            read(response).await,
-            (StatusCode::TOO_MANY_REQUESTS, "we are at it".to_owned())
-        );
-        let response = answer_to(&service, get("/%00")).await;
-        assert_eq!(
-            (response.status(), &response.headers()["x-own"]),
-            (StatusCode::BAD_REQUEST, &HeaderValue::from_static("yes"))
-        );
-    })
-    .await;
-}
-
-/// As on the page about web services: an own status and body, with the headers as they are.
-#[tokio::test]
-async fn an_own_body_keeps_the_time_to_try_again() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let _held = leases.acquire("test:/a").await.unwrap();
-        let layer = by_path(&leases).refuse_with(|refusal: &Refusal| {
-            let mut response = refusal.response();
-            *response.status_mut() = StatusCode::LOCKED;
-            *response.body_mut() = "we are at it".into();
-            response
-        });
-        let (service, _calls) = guarded(&layer);
-        let response = answer_to(&service, get("/a")).await;
-        assert_eq!(response.headers()[RETRY_AFTER], "1");
-        assert_eq!(read(response).await, (StatusCode::LOCKED, "we are at it".to_owned()));
+        assert_eq!(held.refusal.kind, RefusalKind::Held);
+        assert_eq!(held.refusal.name.as_deref(), Some("test:/a"));
+        let invalid = service.refused(get("/%00")).await;
+        assert_eq!((invalid.status.as_u16(), invalid.header("x-own")), (400, Some("yes")));
     })
     .await;
 }
