@@ -240,18 +240,18 @@ async fn a_refusal_under_a_smaller_limit_is_counted() {
     let _recorder = metrics::set_default_local_recorder(&counts);
     let (_database, leases) = setup().await;
 
-    let refused = async |call: Acquire, expected: f64| {
-        assert!(matches!(call.try_once().await.unwrap(), Attempt::Busy(_)));
-        assert_eq!(counts.of("smaller_limit_total"), expected);
+    let refused = async |what: &str, call: Acquire, expected: f64| {
+        assert!(matches!(call.try_once().await.unwrap(), Attempt::Busy(_)), "{what}");
+        assert_eq!(counts.of("smaller_limit_total"), expected, "{what}");
     };
     let held = leases.semaphore("a", 2).acquire().permits(2).await.unwrap();
     for (limit, count) in [(2, 0.0), (1, 0.0), (5, 1.0)] {
-        refused(leases.semaphore("a", limit).acquire(), count).await;
+        refused(&format!("limit {limit}"), leases.semaphore("a", limit).acquire(), count).await;
     }
     held.release().await.unwrap();
     // An exclusive holder disagrees with nobody.
     let writer = leases.acquire("a").await.unwrap();
-    refused(leases.acquire("a").shared(), 1.0).await;
+    refused("a reader", leases.acquire("a").shared(), 1.0).await;
     writer.release().await.unwrap();
     leases.shutdown().await;
 }
