@@ -1,7 +1,6 @@
 //! One document that a transaction blocks delays no call that does not need it.
 //!
 //! Each test keeps the transaction open until everything that must happen has happened: nothing here waits for its end.
-//! The times are printed, for the commit messages of changes here.
 
 mod acquires;
 mod releases;
@@ -10,17 +9,20 @@ mod shared;
 
 use std::time::Duration;
 
-use mongo_lease::mongodb::bson::{Bson, doc};
-use mongo_lease::mongodb::{Client, ClientSession};
-use mongo_lease::{Error, Lease, LeaseManager};
+use mongo_lease::mongodb::bson::{Bson, Document, doc};
+use mongo_lease::mongodb::{Client, ClientSession, Database};
+use mongo_lease::{Lease, LeaseManager, Released, Result};
 use mongo_lease_testbed::TestDatabase;
 use tokio::task::JoinHandle;
 
 use crate::lent::{LentServer, lent_database};
-use crate::patience::locks;
+use crate::patience::{joined, locks};
+
+/// Longer than any test here.
+const LONG: Duration = Duration::from_secs(300);
 
 /// How a document is blocked.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum By {
     /// Its holder guards a transaction with it, and knows that.
     Guard,
@@ -64,13 +66,6 @@ impl Setup {
         held
     }
 
-    /// An expired lease whose document a transaction blocks.
-    async fn expired_and_blocked(&self, name: &str) -> ClientSession {
-        let expired = doc! { "name": name, "value": "gone", "expiresAt": Bson::Null };
-        locks(&self.database).insert_one(expired).await.unwrap();
-        self.hold_up_named(name).await
-    }
-
     /// Begins a transaction that holds this lease's document up.
     async fn hold_up(&self, lease: &Lease, by: By) -> ClientSession {
         match by {
@@ -80,30 +75,62 @@ impl Setup {
                 lease.guard(&mut session).await.unwrap();
                 session
             }
-            By::Stranger => self.hold_up_named(lease.name()).await,
+            By::Stranger => transaction_on(&self.database, doc! { "name": lease.name() }).await,
         }
     }
+}
 
-    /// A transaction unknown to the manager, on the document of this name.
-    async fn hold_up_named(&self, name: &str) -> ClientSession {
-        let mut session = self.database.client().start_session().await.unwrap();
-        session.start_transaction().await.unwrap();
-        let touch = doc! { "$set": { "touched": true } };
-        let touched = locks(&self.database)
-            .update_one(doc! { "name": name }, touch)
-            .session(&mut session)
-            .await;
-        assert_eq!(touched.unwrap().modified_count, 1);
-        session
-    }
+/// A transaction that keeps all others from the documents that the filter finds. Its abort changes nothing.
+pub(crate) async fn transaction_on(database: &Database, filter: Document) -> ClientSession {
+    let mut session = database.client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let touch = doc! { "$set": { "touched": true } };
+    let touched = locks(database).update_many(filter, touch).session(&mut session).await;
+    assert!(touched.unwrap().modified_count > 0, "it keeps nobody from anything");
+    session
+}
+
+/// Leases that are free, and that nobody can acquire before the transaction ends.
+pub(crate) async fn free_and_blocked(
+    database: &Database,
+    names: &[impl AsRef<str>],
+) -> ClientSession {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    let free =
+        names.iter().map(|&name| doc! { "name": name, "value": "gone", "expiresAt": Bson::Null });
+    locks(database).insert_many(free).await.unwrap();
+    transaction_on(database, doc! { "name": { "$in": names } }).await
+}
+
+/// The releases of these leases, each in a task of its own.
+pub(crate) fn start_releases(
+    held: impl IntoIterator<Item = Lease>,
+) -> Vec<JoinHandle<Result<Released>>> {
+    held.into_iter().map(|lease| tokio::spawn(lease.release())).collect()
 }
 
 fn names(what: &str, how_many: usize) -> Vec<String> {
     (0..how_many).map(|number| format!("{what}:{number:02}")).collect()
 }
 
-/// A call in a task of its own that waits this long for a lease.
-fn waiting(leases: &LeaseManager, name: &str, wait: Duration) -> JoinHandle<Result<Lease, Error>> {
-    let acquire = leases.acquire(name).wait(wait);
-    tokio::spawn(async move { acquire.await })
+type Waiting = JoinHandle<Result<Lease>>;
+
+/// Calls, each in a task of its own, that wait this long for the leases of these names.
+fn waiting<T: AsRef<str>>(
+    leases: &LeaseManager,
+    names: impl IntoIterator<Item = T>,
+    wait: Duration,
+) -> Vec<Waiting> {
+    let call = |name: T| tokio::spawn(leases.acquire(name.as_ref()).wait(wait).into_future());
+    names.into_iter().map(call).collect()
+}
+
+/// The leases of these calls, which must be granted.
+async fn granted(calls: Vec<Waiting>) -> Vec<Lease> {
+    let answers = joined(calls).await;
+    answers.into_iter().map(|answer| answer.expect("it is granted")).collect()
+}
+
+fn none_has_ended(calls: &[Waiting]) -> bool {
+    calls.iter().all(|call| !call.is_finished())
 }

@@ -8,26 +8,38 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mongo_lease::{Election, Error, LostReason, Released, Stop, Tuning};
+use mongo_lease::{Election, Error, Event, LostReason, Released, Result, Stop, Tuning};
+use mongo_lease_testbed::TestDatabase;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use crate::both::check;
 use crate::common::{builder, document, setup};
 use crate::lent::lent_database;
-use crate::patience::{Listener, soon, until};
+use crate::patience::{Listener, soon};
 
 const TTL: Duration = Duration::from_millis(2_400);
 const NAME: &str = "leader";
 
-/// Work that goes on until it is told to stop.
-macro_rules! until_told {
-    ($started:expr) => {{
-        let started = $started.clone();
-        async move |leadership: &mongo_lease::Leadership| {
+/// Runs an election, with work that goes on until it is told to stop. Returns when it leads.
+async fn begin_term(election: &Election) -> JoinHandle<Result<Stop>> {
+    let (started, mut starts) = mpsc::unbounded_channel();
+    let election = election.clone();
+    let term = tokio::spawn(async move {
+        let run = election.run(async |leadership| {
             started.send(()).unwrap();
             leadership.until_stop().await
-        }
-    }};
+        });
+        run.await
+    });
+    soon("the term", starts.recv()).await.unwrap();
+    term
+}
+
+/// A node that is told when a third of its ttl is left.
+async fn attentive(database: &TestDatabase) -> Election {
+    let leases = builder(database).max_clock_skew(Duration::ZERO).build().await.unwrap();
+    Election::new(&leases, NAME).ttl(TTL).notice(TTL / 3)
 }
 
 #[tokio::test]
@@ -72,47 +84,54 @@ async fn of_five_one_leads_at_a_time_and_each_comes_to_lead() {
     assert_eq!(tokens.len(), 5);
 }
 
-/// The order of events when the database is out of reach: told, dropped, lost, and only then another leader.
+/// Work that stops when it is told gives what it gives.
 #[tokio::test]
 async fn a_leader_that_cannot_renew_is_told_while_it_still_leads() {
     let (server, database) = lent_database().await;
-    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let election = Election::new(&leases, NAME).ttl(TTL).notice(TTL / 3);
-    let leadership = soon("the election", election.campaign()).await.unwrap();
-    assert!(!leadership.is_stopping());
+    let election = attentive(&database).await;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let node = tokio::spawn(async move {
+        let run = election.run(async |leadership| {
+            tell.send((None, leadership.is_stopping(), TTL)).unwrap();
+            let stop = leadership.until_stop().await;
+            let left = leadership.lease().remaining();
+            assert!(leadership.lease().is_valid(), "it was told too late");
+            tell.send((Some(stop), leadership.is_stopping(), left)).unwrap();
+            "what it gives"
+        });
+        run.await
+    });
+    assert_eq!(soon("the term", told.recv()).await, Some((None, false, TTL)));
     server.mongod().pause();
-    assert_eq!(soon("the word to stop", leadership.until_stop()).await, Stop::NearEnd);
-    let left = leadership.lease().remaining();
-    assert!(leadership.lease().is_valid(), "it was told too late");
+    let (stop, is_stopping, left) = soon("the word to stop", told.recv()).await.unwrap();
+    assert_eq!((stop, is_stopping), (Some(Stop::NearEnd), true));
     assert!(left <= TTL / 3 && !left.is_zero(), "{left:?}");
-    assert!(leadership.is_stopping());
-    soon("the loss", leadership.lease().lost()).await;
     server.mongod().resume();
+    assert_eq!(soon("the end", node).await.unwrap().unwrap(), "what it gives");
 }
 
 /// Also when it wakes before the loss: it was told, and that is not taken back.
 #[tokio::test]
 async fn unstopped_work_is_dropped_and_its_node_can_be_elected_again() {
     let (server, database) = lent_database().await;
-    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let election = Election::new(&leases, NAME).ttl(TTL).notice(TTL / 3);
-    let (started, mut starts) = mpsc::unbounded_channel();
+    let election = attentive(&database).await;
+    let (tell, mut told) = mpsc::unbounded_channel();
     let working = Arc::new(());
     let work = Arc::clone(&working);
     let node = tokio::spawn(async move {
         let first = election.run(async |_| {
             let _at_work = Arc::clone(&work);
-            started.send(()).unwrap();
+            tell.send(()).unwrap();
             std::future::pending::<()>().await;
         });
         let first = first.await;
         assert_eq!(Arc::strong_count(&work), 2, "the work goes on");
-        started.send(()).unwrap();
+        tell.send(()).unwrap();
         (first, election.run(async |leadership| leadership.lease().is_valid()).await)
     });
-    soon("the first term", starts.recv()).await.unwrap();
+    soon("the first term", told.recv()).await.unwrap();
     server.mongod().pause();
-    soon("its end", starts.recv()).await.unwrap();
+    soon("its end", told.recv()).await.unwrap();
     server.mongod().resume();
     let (first, second) = soon("the second term", node).await.unwrap();
     let Err(Error::Lost { reason, .. }) = first else { panic!("{first:?}") };
@@ -123,50 +142,25 @@ async fn unstopped_work_is_dropped_and_its_node_can_be_elected_again() {
 }
 
 #[tokio::test]
-async fn work_that_stops_when_it_is_told_gives_what_it_gives() {
-    let (server, database) = lent_database().await;
-    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let election = Election::new(&leases, NAME).ttl(TTL).notice(TTL / 3);
-    let (started, mut starts) = mpsc::unbounded_channel();
-    let node = tokio::spawn(async move {
-        let run = election.run(async |leadership| {
-            started.send(None).unwrap();
-            let stop = leadership.until_stop().await;
-            started.send(Some((stop, leadership.lease().is_valid()))).unwrap();
-            "what it gives"
-        });
-        run.await
-    });
-    assert_eq!(soon("the term", starts.recv()).await, Some(None));
-    server.mongod().pause();
-    let told = soon("the word to stop", starts.recv()).await;
-    assert_eq!(told, Some(Some((Stop::NearEnd, true))));
-    server.mongod().resume();
-    assert_eq!(soon("the end", node).await.unwrap().unwrap(), "what it gives");
-}
-
-#[tokio::test]
 async fn a_leader_that_is_asked_steps_down_and_another_follows() {
-    let (database, leases) = setup().await;
-    let others = builder(&database).build().await.unwrap();
-    let first = Election::new(&leases, NAME);
-    let (started, mut starts) = mpsc::unbounded_channel();
-    // Without a leader, `step_down` does nothing.
-    first.step_down();
-    let node = tokio::spawn({
-        let (first, work) = (first.clone(), until_told!(started));
-        async move { first.run(work).await }
-    });
-    soon("the first leads", starts.recv()).await.unwrap();
-    let second = Election::new(&others, NAME);
-    // A leader elsewhere is not affected.
-    second.step_down();
-    let follower = tokio::spawn(async move { second.campaign().await });
-    first.step_down();
-    assert_eq!(soon("the end", node).await.unwrap().unwrap(), Stop::Asked);
-    let leadership = soon("the second leads", follower).await.unwrap().unwrap();
-    assert_eq!(leadership.release().await.unwrap(), Released::Released);
-    assert!(document(&database, NAME).await.is_none());
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let (first, second) = (Election::new(&leases, NAME), Election::new(&others, NAME));
+        // Without a leader, `step_down` does nothing.
+        first.step_down();
+        let node = begin_term(&first).await;
+        // A leader elsewhere is not affected.
+        second.step_down();
+        let follower = tokio::spawn(async move { second.campaign().await });
+        first.step_down();
+        assert_eq!(soon("the end", node).await.unwrap().unwrap(), Stop::Asked);
+        let leadership = soon("the second leads", follower).await.unwrap().unwrap();
+        assert_eq!(leadership.release().await.unwrap(), Released::Released);
+        // It ended one term, and not all.
+        assert_eq!(soon("the next term", first.run(async |_| 2)).await.unwrap(), 2);
+        backend.until_nothing_is_left().await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -203,13 +197,7 @@ async fn a_leader_ended_by_an_operator_gets_why_and_can_run_again() {
 async fn a_run_that_is_dropped_gives_the_leadership_back() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let (started, mut starts) = mpsc::unbounded_channel();
-        let node = tokio::spawn({
-            let (election, work) = (Election::new(&leases, NAME), until_told!(started));
-            async move { election.run(work).await }
-        });
-        soon("the term", starts.recv()).await.unwrap();
-        node.abort();
+        begin_term(&Election::new(&leases, NAME)).await.abort();
         backend.until_nothing_is_left().await;
     })
     .await;
@@ -219,12 +207,8 @@ async fn a_run_that_is_dropped_gives_the_leadership_back() {
 async fn a_shutdown_of_the_manager_ends_the_run() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let (started, mut starts) = mpsc::unbounded_channel();
-        let node = tokio::spawn({
-            let (election, work) = (Election::new(&leases, NAME), until_told!(started));
-            async move { election.run(work).await }
-        });
-        soon("the term", starts.recv()).await.unwrap();
+        let election = Election::new(&leases, NAME);
+        let node = begin_term(&election).await;
         assert_eq!(leases.shutdown().await.released, 1);
         // The loss told the work to stop, and the work may have ended with that.
         match soon("the end", node).await.unwrap() {
@@ -232,7 +216,7 @@ async fn a_shutdown_of_the_manager_ends_the_run() {
             Err(Error::Lost { reason: LostReason::Released, .. }) => {}
             other => panic!("{other:?}"),
         }
-        let again = Election::new(&leases, NAME).run(async |_| ()).await;
+        let again = election.run(async |_| ()).await;
         assert!(matches!(again, Err(Error::ShutDown)), "{again:?}");
     })
     .await;
@@ -247,11 +231,8 @@ async fn the_notice_is_half_of_the_ttl_at_most() {
         let election = Election::new(&leases, NAME).ttl(TTL).notice(TTL * 2);
         let leadership = election.campaign().await.unwrap();
         assert!(!leadership.is_stopping());
-        let work = async {
-            let mut events = Listener::of(&leases);
-            events.renewals(NAME, 3).await;
-        };
-        soon("the work", leadership.run(work)).await.unwrap();
+        let mut events = Listener::of(&leases);
+        soon("the work", leadership.run(events.renewals(NAME, 3))).await.unwrap();
         assert!(!leadership.is_stopping());
     })
     .await;
@@ -267,19 +248,14 @@ async fn a_promoted_leader_does_not_stop_for_its_short_first_term() {
     let first = Election::new(&leases, NAME).campaign().await.unwrap();
     let long = Duration::from_secs(6);
     let second = Election::new(&others, NAME).ttl(long).notice(long / 3);
+    let mut events = Listener::of(&others);
     let waiting = tokio::spawn(async move { second.campaign().await });
-    let joined = async || {
-        let document = document(&database, NAME).await?;
-        document.get_array("queue").ok()?.first().map(|_| ())
-    };
-    until("it waits", joined).await;
+    events.times(1, |event| matches!(event, Event::Queued { .. })).await;
     first.release().await.unwrap();
     let leadership = soon("the second leads", waiting).await.unwrap().unwrap();
-    let mut renewals = Listener::of(&others);
-    let stop = tokio::select! {
-        stop = leadership.until_stop() => Some(stop),
-        () = renewals.renewals(NAME, 2) => None,
-    };
-    assert_eq!(stop, None);
+    tokio::select! {
+        stop = leadership.until_stop() => panic!("{stop:?}"),
+        () = events.renewals(NAME, 2) => {}
+    }
     assert!(!leadership.is_stopping());
 }

@@ -1,13 +1,14 @@
 //! A holder learns of its loss, and the reason, before anybody else can hold, whatever the database does.
 
 mod failover;
-mod founding;
 mod stopped;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease::{Attempt, LeaseManager, LostReason, Released};
-use mongo_lease_testbed::{FailCommand, Proxy, Server};
+use mongo_lease::{Attempt, Error, Lease, LeaseManager, LostReason, Released};
+use mongo_lease_testbed::{FailCommand, Server, TestDatabase};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::both::check;
@@ -17,35 +18,50 @@ use crate::patience::{BUSY_MACHINE, Listener, expires_at, soon, until, until_fre
 
 const TTL: Duration = Duration::from_secs(1);
 
-/// Waits for the lease from now on, and returns when it was granted.
-fn successor(leases: &LeaseManager, name: &'static str) -> tokio::task::JoinHandle<Instant> {
-    let leases = leases.clone();
-    tokio::spawn(async move {
-        let _lease = leases.acquire(name).wait_forever().await.unwrap();
-        Instant::now()
-    })
-}
-
 fn is_out_of_reach(reason: &LostReason) -> bool {
     matches!(reason, LostReason::OutOfReach { .. })
+}
+
+/// A holder and a waiter, at a server that soon answers nobody.
+struct Contest {
+    asked: Instant,
+    lease: Lease,
+    successor: JoinHandle<Instant>,
+}
+
+impl Contest {
+    async fn begin(database: &TestDatabase) -> Contest {
+        let leases = builder(database).max_clock_skew(Duration::ZERO).build().await.unwrap();
+        let others = builder(database).build().await.unwrap();
+        let asked = Instant::now();
+        let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+        let successor = tokio::spawn(async move {
+            let _lease = others.acquire("a").wait_forever().await.unwrap();
+            Instant::now()
+        });
+        Contest { asked, lease, successor }
+    }
+
+    /// The holder is told, `answer` has the server answer, and only then somebody else is granted the lease. Returns
+    /// how long the holder believed.
+    async fn is_told_before_the_next_grant(self, answer: impl FnOnce()) -> Duration {
+        let reason = soon("the loss", self.lease.lost()).await;
+        let lost = Instant::now();
+        assert!(!self.lease.is_valid());
+        assert!(is_out_of_reach(&reason), "{reason}");
+        answer();
+        let granted = soon("the next grant", self.successor).await.unwrap();
+        assert!(lost < granted);
+        lost - self.asked
+    }
 }
 
 #[tokio::test]
 async fn a_holder_on_a_stopped_server_is_told_before_the_next_grant() {
     let (server, database) = lent_database().await;
-    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-    let others = builder(&database).build().await.unwrap();
-    let successor = successor(&others, "a");
-
+    let contest = Contest::begin(&database).await;
     server.mongod().pause();
-    let reason = soon("the loss", lease.lost()).await;
-    let lost = Instant::now();
-    assert!(!lease.is_valid());
-    assert!(is_out_of_reach(&reason), "{reason}");
-    server.mongod().resume();
-    let granted = soon("the next grant", successor).await.unwrap();
-    assert!(lost < granted);
+    contest.is_told_before_the_next_grant(|| server.mongod().resume()).await;
 }
 
 // The defects of DistributedLock.MongoDB (it checks for loss only between renewals) and of client-go (a renewal that
@@ -54,22 +70,13 @@ async fn a_holder_on_a_stopped_server_is_told_before_the_next_grant() {
 async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
     let server = Server::start();
     let database = migrated(&server).await;
-    let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let others = builder(&database).build().await.unwrap();
     let hanging = FailCommand::on(&["update"]).block_for(Duration::from_secs(60));
     let hanging = hanging.enable(server.uri()).await;
-    let started = Instant::now();
-    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-    let successor = successor(&others, "a");
-
+    let contest = Contest::begin(&database).await;
     hanging.wait_times_entered(1).await;
-    assert!(lease.is_valid());
-    let reason = soon("the loss", lease.lost()).await;
-    let lost = Instant::now();
-    assert!(is_out_of_reach(&reason), "{reason}");
-    assert!(lost - started < TTL + BUSY_MACHINE, "told after {:?}", lost - started);
-    let granted = soon("the next grant", successor).await.unwrap();
-    assert!(lost < granted);
+    assert!(contest.lease.is_valid());
+    let believed = contest.is_told_before_the_next_grant(|| ()).await;
+    assert!(believed < TTL + BUSY_MACHINE, "told after {believed:?}");
     // It ends with its server. Switching it off would wait for the commands that hang.
     std::mem::forget(hanging);
 }
@@ -78,8 +85,8 @@ async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
 #[tokio::test]
 async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
     let (server, database) = lent_database().await;
-    let proxy = Proxy::start(server.mongod().address());
-    let leases = LeaseManager::builder(&database.through(&proxy.client().await)).await.unwrap();
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
+    let leases = LeaseManager::builder(&through).await.unwrap();
     let started = Instant::now();
     let lease = leases.acquire("a").ttl(TTL).await.unwrap();
     let first = expires_at(&database, "a").await;
@@ -102,24 +109,19 @@ async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
 #[tokio::test]
 async fn validity_counts_from_the_request_and_not_from_the_reply() {
     const TTL: Duration = Duration::from_secs(5);
+    const ON_ITS_WAY: Duration = Duration::from_secs(1);
     let (server, database) = lent_database().await;
-    let proxy = Proxy::start(server.mongod().address());
-    let leases = LeaseManager::builder(&database.through(&proxy.client().await)).await.unwrap();
-    let clock = builder(&database).build().await.unwrap();
-    let mut ticks = Listener::of(&clock);
-    let _ticking = clock.acquire("clock").ttl(Duration::from_secs(3)).await.unwrap();
-
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
+    let leases = LeaseManager::builder(&through).await.unwrap();
     let held = proxy.hold_replies_to("findAndModify");
-    let asked = leases.clone();
-    let asked = tokio::spawn(async move { asked.acquire("a").ttl(TTL).renew(false).await });
+    let asked = tokio::spawn(leases.acquire("a").ttl(TTL).renew(false).into_future());
     held.held(1).await;
     let granted = Instant::now();
-    ticks.renewals("clock", 1).await;
-    let on_its_way = granted.elapsed();
+    let has_passed = async || (granted.elapsed() > ON_ITS_WAY).then_some(());
+    until("the reply is on its way for a while", has_passed).await;
     held.release();
     let lease = asked.await.unwrap().unwrap();
-    assert!(on_its_way > Duration::from_millis(500), "{on_its_way:?}");
-    assert!(lease.remaining() < TTL - on_its_way, "{:?} are left", lease.remaining());
+    assert!(lease.remaining() < TTL - ON_ITS_WAY, "{:?} are left", lease.remaining());
 }
 
 // The defect of node-redlock: a lock is handed out that has already expired.
@@ -131,8 +133,7 @@ async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
     let others = builder(&database).build().await.unwrap();
 
     let held = proxy.hold_replies_to("findAndModify");
-    let asked = leases.clone();
-    let asked = tokio::spawn(async move { asked.acquire("a").ttl(TTL).await });
+    let asked = tokio::spawn(leases.acquire("a").ttl(TTL).into_future());
     held.held(1).await;
     let first = expires_at(&database, "a").await.timestamp_millis();
     until_free(&others, "a").await;
@@ -168,20 +169,6 @@ async fn the_signal_of_the_loss_is_silent_while_the_lease_is_held() {
     .await;
 }
 
-#[tokio::test]
-async fn a_lease_that_an_operator_released_is_lost_as_removed() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-        let info = leases.get("a").await.unwrap().unwrap();
-        let released = leases.release("a", info.value.unwrap()).await.unwrap();
-        assert_eq!(released, Released::Released);
-        assert_eq!(soon("the loss", lease.lost()).await, LostReason::Removed);
-        assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
-    })
-    .await;
-}
-
 /// An operator frees the name and somebody else acquires it: the holder learns the new holder.
 #[tokio::test]
 async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
@@ -198,10 +185,8 @@ async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
             panic!("{reason}");
         };
         assert!(by.starts_with("thief@"), "{by}");
-        drop(lease);
-        let still_there =
-            until("another round trip", async || Some(others.get("a").await.unwrap()));
-        assert!(still_there.await.is_some());
+        assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
+        assert!(others.get("a").await.unwrap().is_some());
         assert!(theirs.is_valid());
     })
     .await;
@@ -220,4 +205,28 @@ async fn a_release_behind_a_loss_is_not_tried_again_and_again() {
     let sent = server.command_counts().await - before;
     // One delete, and one hand-off.
     assert_eq!((sent.delete, sent.find_and_modify, sent.update), (1, 0, 1));
+}
+
+/// The work does not go on after the end of the lock.
+#[tokio::test]
+async fn work_that_outlives_the_lease_is_dropped_and_its_holder_told() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+        let alive = Arc::new(());
+        let at_work = Arc::clone(&alive);
+        let work = async move {
+            let _at_work = at_work;
+            std::future::pending::<()>().await;
+        };
+        let error = soon("the end of the work", lease.run(work)).await.unwrap_err();
+
+        assert!(matches!(error, Error::Lost { reason: LostReason::EndedAsAsked, .. }), "{error}");
+        assert_eq!(Arc::strong_count(&alive), 1, "the work is dropped");
+        assert!(lease.cancellation_token().is_cancelled());
+        assert!(!lease.is_valid() && lease.check().is_err());
+        assert!(lease.token().is_err() && lease.remaining().is_zero());
+        assert!(lease.detach().await.is_err());
+    })
+    .await;
 }

@@ -10,7 +10,7 @@ use mongo_lease::mongodb::change_stream::event::{ChangeStreamEvent, OperationTyp
 use mongo_lease::mongodb::{Collection, Database};
 use mongo_lease::{Event, LeaseManager};
 use mongo_lease_testbed::Server;
-use tokio::task::unconstrained;
+use tokio::task::{JoinHandle, unconstrained};
 use tokio::time::Instant;
 
 /// Longer than anything here takes, on a busy machine.
@@ -34,6 +34,15 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
 /// The same where the test's own line says what it waits for.
 pub(crate) async fn bounded<F: Future>(future: F) -> F::Output {
     soon("what is awaited here", future).await
+}
+
+/// The results of these tasks, in their order. Each must come in time.
+pub(crate) async fn joined<T>(tasks: Vec<JoinHandle<T>>) -> Vec<T> {
+    let mut results = Vec::new();
+    for task in tasks {
+        results.push(soon("the end of a task", task).await.unwrap());
+    }
+    results
 }
 
 /// Reads again and again, until `look` returns something.
@@ -73,6 +82,16 @@ impl Listener {
             let is_late = std::time::Instant::now() > deadline;
             assert!(!is_late, "the event has not come in {PATIENCE:?}");
         }
+    }
+
+    /// Returns when that many such events have come.
+    pub(crate) async fn times(&mut self, times: usize, is_such: impl Fn(&Event) -> bool) {
+        let mut seen = 0;
+        self.find(|event| {
+            seen += usize::from(is_such(event));
+            (seen == times).then_some(())
+        })
+        .await;
     }
 
     /// Returns when this lease was renewed that many times from now on.

@@ -2,10 +2,8 @@
 //!
 //! The batch does not change the result of a call; it changes only the number of commands.
 
-mod blocked;
 mod cost;
 mod gone;
-mod look;
 mod lost;
 mod releases;
 mod tokens;

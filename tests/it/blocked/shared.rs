@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mongo_lease::mongodb::bson::Document;
+use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Event, Lease, LeaseManager, Tuning};
 
-use super::setup;
+use super::{setup, transaction_on};
 use crate::patience::{Listener, bounded, until};
 use crate::permits::{granted, queued_by};
 use crate::spy::Spy;
@@ -36,18 +36,11 @@ async fn permits_of_a_blocked_name_are_renewed_together() {
     // At the same time, so that they are due at the same time.
     let held = join_all((0..3).map(|_| leases.semaphore("a", 3).acquire().into_future())).await;
     let held: Vec<_> = held.into_iter().map(Result::unwrap).collect();
-    let mut session = setup.hold_up_named("a").await;
+    let mut session = transaction_on(&setup.database, doc! { "name": "a" }).await;
     let mut events = Listener::of(&leases);
     spy.commands();
     // All three fail twice. From the first time on it is known that the document is blocked.
-    let mut failed = 0;
-    events
-        .find(|event| {
-            assert!(!matches!(event, Event::Lost { .. }), "{event:?}");
-            failed += usize::from(matches!(event, Event::RenewalFailed { .. }));
-            (failed == 6).then_some(())
-        })
-        .await;
+    events.times(6, |event| matches!(event, Event::RenewalFailed { .. })).await;
     let renewals = updates(&spy);
     assert!(renewals.len() >= 2, "{renewals:?}");
     for renewal in &renewals {
@@ -64,12 +57,8 @@ async fn calls_for_a_blocked_name_share_heartbeats() {
     let all = setup.leases.semaphore("a", 3).acquire().permits(3).await.unwrap();
     let (client, spy) = Spy::client(&setup.server).await;
     let own = setup.database.through(&client);
-    let waiter_ttl = Duration::from_secs(6);
-    let leases = LeaseManager::builder(&own)
-        .tuning(Tuning::default().waiter_ttl(waiter_ttl))
-        .build()
-        .await
-        .unwrap();
+    let quick = Tuning::default().waiter_ttl(Duration::from_secs(6));
+    let leases = LeaseManager::builder(&own).tuning(quick).build().await.unwrap();
     let mut calls = Vec::new();
     for _ in 0..3 {
         calls.push(queued_by(&leases, |leases| leases.semaphore("a", 3).acquire()).await);
@@ -77,7 +66,7 @@ async fn calls_for_a_blocked_name_share_heartbeats() {
     let together =
         async || updates(&spy).iter().any(|it| wanted(it, "queue.value") == 3).then_some(());
     until("all three have a heartbeat in common", together).await;
-    let mut session = setup.hold_up_named("a").await;
+    let mut session = transaction_on(&setup.database, doc! { "name": "a" }).await;
     // The first one finds the document blocked.
     let mut heartbeats = Vec::new();
     while heartbeats.len() < 4 {

@@ -10,17 +10,16 @@ use super::{NAME, TTL};
 use crate::both::check;
 use crate::common::builder;
 use crate::lent::lent_database;
-use crate::patience::{Listener, soon, until_free};
+use crate::patience::{Listener, soon};
 
-type Observed = Option<Result<Option<LeaseInfo>>>;
+type Observed = Result<Option<LeaseInfo>>;
+type Leaders = Pin<Box<dyn Stream<Item = Observed> + Send>>;
 
-async fn next(
-    stream: &mut Pin<Box<dyn Stream<Item = Result<Option<LeaseInfo>>> + Send>>,
-) -> Observed {
-    soon("the next leader", stream.next()).await
+async fn next(leaders: &mut Leaders) -> Option<Observed> {
+    soon("the next leader", leaders.next()).await
 }
 
-fn label(seen: Observed) -> Option<String> {
+fn label(seen: Option<Observed>) -> Option<String> {
     let leader = seen.expect("the stream goes on").expect("the database answers")?;
     leader.owner.map(|owner| owner.split('@').next().unwrap().to_owned())
 }
@@ -31,7 +30,7 @@ async fn an_observer_sees_who_leads_and_each_change() {
         let leases = backend.manager().await;
         let others = backend.manager().await;
         let watching = Election::new(&others, NAME).look_every(Duration::from_millis(20));
-        let mut leaders: Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(watching.observe());
+        let mut leaders: Leaders = Box::pin(watching.observe());
         assert_eq!(label(next(&mut leaders).await), None);
         let first = Election::new(&leases, NAME).owner("first").ttl(TTL).campaign().await.unwrap();
         assert_eq!(label(next(&mut leaders).await), Some("first".to_owned()));
@@ -57,11 +56,10 @@ async fn an_observer_sees_who_leads_and_each_change() {
 #[tokio::test]
 async fn an_observer_goes_on_behind_an_outage() {
     let (server, database) = lent_database().await;
-    let quick =
-        builder(&database).tuning(Tuning::default().attempt_timeout(Duration::from_secs(1)));
-    let leases = quick.build().await.unwrap();
+    let quick = Tuning::default().attempt_timeout(Duration::from_secs(1));
+    let leases = builder(&database).tuning(quick).build().await.unwrap();
     let election = Election::new(&leases, NAME).look_every(Duration::ZERO);
-    let mut leaders: Pin<Box<dyn Stream<Item = _> + Send>> = Box::pin(election.observe());
+    let mut leaders: Leaders = Box::pin(election.observe());
     assert_eq!(label(next(&mut leaders).await), None);
     server.mongod().pause();
     assert!(matches!(next(&mut leaders).await, Some(Err(_))));
@@ -73,6 +71,4 @@ async fn an_observer_goes_on_behind_an_outage() {
         }
     };
     assert_eq!(seen.unwrap().value.as_deref(), Some(leadership.lease().value()));
-    leadership.release().await.unwrap();
-    until_free(&leases, NAME).await;
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{Error, LeaseManager, LostReason, Token};
-use mongo_lease_testbed::Server;
+use mongo_lease::mongodb::{ClientSession, Database};
+use mongo_lease::{Error, Lease, LeaseManager, LostReason, Token};
+use mongo_lease_testbed::{Server, TestDatabase};
 
 use crate::common::{builder, migrated};
 use crate::lent::lent_setup;
@@ -54,19 +55,37 @@ async fn a_process_stopped_for_longer_than_its_ttl_wakes_up_lost() {
     assert!(next.is_valid());
 }
 
-/// It was stopped *after* its guard, inside of the transaction. The server ends a transaction that takes too long
-/// (here: 1 s); only then is somebody else granted the lease.
+/// A server that ends a transaction after a second.
+async fn impatient_server() -> (Server, TestDatabase) {
+    let server = Server::builder().parameter("transactionLifetimeLimitSeconds", 1).start();
+    let database = migrated(&server).await;
+    database.create_collection("work").await.unwrap();
+    (server, database)
+}
+
+/// A lease, and a transaction that it guards and in which its holder has worked.
+async fn guarded_work(database: &Database) -> (Lease, ClientSession) {
+    let leases = LeaseManager::builder(database).await.unwrap();
+    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+    let mut session = database.client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    lease.guard(&mut session).await.unwrap();
+    let work = database.collection::<Document>("work");
+    work.insert_one(doc! { "by": "the holder" }).session(&mut session).await.unwrap();
+    (lease, session)
+}
+
+async fn pieces_of_work(database: &Database) -> u64 {
+    database.collection::<Document>("work").count_documents(doc! {}).await.unwrap()
+}
+
+/// It was stopped *after* its guard, inside of the transaction. Only when the server has ended that, somebody else is
+/// granted the lease.
 #[tokio::test]
 async fn a_process_that_was_stopped_behind_its_guard_cannot_commit() {
     const NAME: &str = "loss::stopped::a_process_that_was_stopped_behind_its_guard_cannot_commit";
     if let Some(database) = as_worker().await {
-        let leases = LeaseManager::builder(&database).await.unwrap();
-        let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-        let mut session = database.client().start_session().await.unwrap();
-        session.start_transaction().await.unwrap();
-        lease.guard(&mut session).await.unwrap();
-        let work = database.collection::<Document>("work");
-        work.insert_one(doc! { "by": "stopped" }).session(&mut session).await.unwrap();
+        let (lease, mut session) = guarded_work(&database).await;
         say("guarded");
         let _woken = order();
         say(session.commit_transaction().await.is_ok());
@@ -74,9 +93,7 @@ async fn a_process_that_was_stopped_behind_its_guard_cannot_commit() {
         let _end = order();
         return;
     }
-    let server = Server::builder().parameter("transactionLifetimeLimitSeconds", 1).start();
-    let database = migrated(&server).await;
-    database.create_collection("work").await.unwrap();
+    let (server, database) = impatient_server().await;
     let leases = builder(&database).build().await.unwrap();
     let mut worker = Worker::start(NAME, server.uri(), &database);
     assert_eq!(worker.says().await, "guarded");
@@ -87,24 +104,15 @@ async fn a_process_that_was_stopped_behind_its_guard_cannot_commit() {
     worker.resume();
     assert_eq!(worker.says().await, "false", "it has committed");
     assert_eq!(worker.says().await, "false", "it believes that it holds");
-    let work = database.collection::<Document>("work");
-    assert_eq!(work.count_documents(doc! {}).await.unwrap(), 0);
+    assert_eq!(pieces_of_work(&database).await, 0);
     assert!(next.is_valid());
 }
 
 /// The negative control: a process that was not stopped commits.
 #[tokio::test]
 async fn a_process_that_was_not_stopped_behind_its_guard_commits() {
-    let server = Server::builder().parameter("transactionLifetimeLimitSeconds", 1).start();
-    let database = migrated(&server).await;
-    database.create_collection("work").await.unwrap();
-    let leases = builder(&database).build().await.unwrap();
-    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-    let mut session = database.client().start_session().await.unwrap();
-    session.start_transaction().await.unwrap();
-    lease.guard(&mut session).await.unwrap();
-    let work = database.collection::<Document>("work");
-    work.insert_one(doc! { "by": "holder" }).session(&mut session).await.unwrap();
+    let (_server, database) = impatient_server().await;
+    let (_lease, mut session) = guarded_work(&database).await;
     session.commit_transaction().await.unwrap();
-    assert_eq!(work.count_documents(doc! {}).await.unwrap(), 1);
+    assert_eq!(pieces_of_work(&database).await, 1);
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use mongo_lease::{
-    CommandKind, Error, Lease, LeaseManager, LostReason, MemoryFault, MemoryStore, Tuning,
+    Acquire, CommandKind, Error, Lease, LeaseManager, LostReason, MemoryFault, MemoryStore, Tuning,
 };
 
 use super::manager;
-use crate::patience::{Listener, bounded};
+use crate::patience::Listener;
 use crate::permits::{granted, queued_by};
 
 #[tokio::test]
@@ -20,65 +20,52 @@ async fn expiring_a_name_expires_all_its_holders() {
     let exclusive = leases.try_acquire("a").await.unwrap().granted().expect("it has expired");
     for lease in held {
         let error = lease.renew().await.unwrap_err();
-        assert!(
-            matches!(error, Error::Lost { reason: LostReason::TakenOver { by: Some(_), .. }, .. }),
-            "{error}"
-        );
+        let Error::Lost { reason, .. } = &error else { panic!("{error}") };
+        assert!(matches!(reason, LostReason::TakenOver { by: Some(_), .. }), "{error}");
     }
     assert!(exclusive.is_valid());
+}
+
+/// A release of the name ends all that hold it, and admits the call that waits.
+async fn a_release_ends_all(
+    acquire: impl Fn(&LeaseManager) -> Acquire,
+    holders: usize,
+    wait: impl FnOnce(&LeaseManager) -> Acquire,
+) -> Lease {
+    let store = MemoryStore::new();
+    let (leases, others) = (manager(&store).await, manager(&store).await);
+    let mut held = Vec::new();
+    for _ in 0..holders {
+        held.push(acquire(&leases).await.unwrap());
+    }
+    let waits = queued_by(&others, wait).await;
+    assert!(store.release("a"));
+    let admitted = granted(waits).await;
+    for lease in held {
+        assert!(matches!(lease.renew().await, Err(Error::Lost { .. })));
+    }
+    admitted
 }
 
 #[tokio::test]
 async fn releasing_a_name_releases_all_and_admits_who_waits() {
     let store = MemoryStore::new();
-    let (leases, others) = (manager(&store).await, manager(&store).await);
-    let semaphore = leases.semaphore("a", 2);
-    let held = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
-    let waits = queued_by(&others, |leases| leases.acquire("a")).await;
+    assert!(!store.release("a"), "nobody holds it");
+    let lease = manager(&store).await.acquire("a").await.unwrap();
     assert!(store.release("a"));
-    assert!(granted(waits).await.is_valid());
-    for lease in held {
-        assert!(matches!(lease.renew().await, Err(Error::Lost { .. })));
-    }
-    assert!(!store.release("b"));
+    assert!(matches!(lease.renew().await, Err(Error::Lost { reason: LostReason::Removed, .. })));
+
+    let exclusive = |leases: &LeaseManager| leases.acquire("a");
+    let one_of_two = |leases: &LeaseManager| leases.semaphore("a", 2).acquire();
+    assert!(a_release_ends_all(exclusive, 1, exclusive).await.is_valid());
+    assert!(a_release_ends_all(one_of_two, 2, exclusive).await.is_valid());
 }
 
 #[tokio::test]
 async fn releasing_a_writers_name_admits_a_reader() {
-    let store = MemoryStore::new();
-    let (leases, others) = (manager(&store).await, manager(&store).await);
-    let writer = leases.acquire("a").await.unwrap();
-    let waits = queued_by(&others, |leases| leases.acquire("a").shared()).await;
-    assert!(store.release("a"));
-    assert!(granted(waits).await.is_shared());
-    assert!(matches!(writer.renew().await, Err(Error::Lost { .. })));
-}
-
-/// A late first attempt, and the second one behind it: carried out when the store answers again.
-#[tokio::test]
-async fn two_attempts_of_one_call_take_one_permit() {
-    let store = MemoryStore::new();
-    let network = store.client();
-    let slow = LeaseManager::in_memory(&network);
-    let slow = slow
-        .tuning(Tuning::default().attempt_timeout(Duration::from_millis(100)))
-        .build()
-        .await
-        .unwrap();
-    let others = manager(&store).await;
-    let hang = network.hang();
-    let semaphore = slow.semaphore("a", 2);
-    let call = tokio::spawn(async move { semaphore.acquire().await });
-    // Several attempts are on their way after a while of the store's clock.
-    for _ in 0..5 {
-        tokio::task::yield_now().await;
-        store.advance(Duration::from_millis(150));
-    }
-    drop(hang);
-    let lease = bounded(call).await.unwrap().unwrap();
-    let other = others.semaphore("a", 2).try_acquire().await.unwrap();
-    assert!(other.is_granted(), "one permit is in use");
-    drop(lease);
+    let writer = |leases: &LeaseManager| leases.acquire("a");
+    let reader = |leases: &LeaseManager| leases.acquire("a").shared();
+    assert!(a_release_ends_all(writer, 1, reader).await.is_shared());
 }
 
 /// Trap 6: with the hand-off of exclusive leases, the first waiter would have the whole lease, and send an attempt.
@@ -127,15 +114,4 @@ async fn the_ttl_monitor_spares_the_holder_that_expires_last() {
     store.advance(Duration::from_secs(12));
     assert!(!short.is_valid());
     assert!(leases.try_acquire("a").await.unwrap().is_granted());
-}
-
-#[tokio::test]
-async fn a_lost_reply_of_a_renewal_loses_no_permit() {
-    let store = MemoryStore::new();
-    let leases = manager(&store).await;
-    let held = leases.semaphore("a", 2).acquire().await.unwrap();
-    store.fail_next(CommandKind::Renew, MemoryFault::LostReply);
-    held.renew().await.unwrap();
-    assert_eq!(store.faults_left(), 0);
-    assert!(held.is_valid());
 }

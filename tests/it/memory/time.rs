@@ -8,6 +8,7 @@ use tokio::runtime::Runtime;
 
 use super::manager;
 use crate::patience::{Listener, bounded, pass, soon};
+use crate::permits::{granted, queued_by};
 
 /// Longer than the default ttl.
 const MINUTE: Duration = Duration::from_secs(60);
@@ -29,6 +30,12 @@ async fn a_lease_is_lost_in_no_time_when_the_clock_advances() {
     assert!(store.now() - before >= chrono::Duration::seconds(60));
     // Its time is over on the store too.
     assert!(leases.try_acquire("a").await.unwrap().is_granted());
+
+    // Put forward twice as far as it goes, it goes on.
+    store.advance(Duration::MAX);
+    store.advance(Duration::MAX);
+    let later = leases.acquire("a").ttl(Duration::from_secs(366 * 24 * 3_600)).await.unwrap();
+    assert!(later.is_valid() && later.expires_at() > store.now());
 }
 
 #[tokio::test]
@@ -37,57 +44,34 @@ async fn a_waiting_call_is_granted_an_expired_lease_when_time_advances() {
     let (one, other) = (manager(&store).await, manager(&store).await);
     let mut events = Listener::of(&other);
     let lease = one.acquire("a").renew(false).await.unwrap();
-    let waiting = tokio::spawn(other.acquire("a").wait_forever().into_future());
-    events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
+    let waiting = queued_by(&other, |leases| leases.acquire("a").wait_forever()).await;
     store.advance(Duration::from_secs(20));
     assert!(lease.is_valid());
     // The ttl is 30 s, and the store adds a second for clocks that differ.
     store.advance(Duration::from_secs(12));
     let error = lease.check().unwrap_err();
     assert!(matches!(error, Error::Lost { reason: LostReason::EndedAsAsked, .. }), "{error}");
-    let granted = soon("the free lease is granted", waiting).await.unwrap().unwrap();
-    assert!(granted.is_valid());
+    assert!(granted(waiting).await.is_valid());
     assert_eq!(events.so_far().iter().filter(|it| matches!(it, Event::Polling { .. })).count(), 0);
-}
-
-#[tokio::test]
-async fn a_clock_can_be_put_forward_by_any_duration() {
-    let store = MemoryStore::new();
-    let leases = manager(&store).await;
-    let lease = leases.acquire("a").await.unwrap();
-    store.advance(Duration::MAX);
-    store.advance(Duration::MAX);
-    assert!(!lease.is_valid());
-    let later = leases.acquire("a").ttl(Duration::from_secs(366 * 24 * 3_600)).await.unwrap();
-    assert!(later.is_valid() && later.expires_at() > store.now());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_paused_clock_renews_for_hours_in_no_time() {
-    let real = Instant::now();
-    let store = MemoryStore::new();
-    let leases = manager(&store).await;
-    let mut events = Listener::of(&leases);
-    let lease = leases.acquire("a").await.unwrap();
-    let begin = tokio::time::Instant::now();
-    // A third of the ttl is 10 s.
-    events.renewals("a", 60).await;
-    assert!(begin.elapsed() >= Duration::from_secs(590), "{:?}", begin.elapsed());
-    assert!(begin.elapsed() <= Duration::from_secs(610), "{:?}", begin.elapsed());
-    assert!(lease.is_valid());
-    assert!(real.elapsed() < Duration::from_secs(20), "it spins");
 }
 
 #[tokio::test(start_paused = true)]
 async fn waiting_takes_no_time_with_a_paused_clock() {
+    let real = Instant::now();
     let store = MemoryStore::new();
     let (one, other) = (manager(&store).await, manager(&store).await);
+    let mut events = Listener::of(&one);
     let lease = one.acquire("a").await.unwrap();
     let begin = tokio::time::Instant::now();
     let error = other.acquire("a").wait(Duration::from_secs(3_600)).await.unwrap_err();
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
     assert_eq!(begin.elapsed().as_secs(), 3_600);
+    // A third of the ttl is 10 s.
+    let events = events.so_far();
+    let renewals = events.iter().filter(|event| matches!(event, Event::Renewed { .. })).count();
+    assert!((350..=370).contains(&renewals), "{renewals} renewals");
     assert!(lease.is_valid());
+    assert!(real.elapsed() < Duration::from_secs(20), "it spins");
 }
 
 /// Polls each of these calls once, and leaves them. Their commands are answered before this returns.
@@ -119,21 +103,8 @@ async fn a_call_that_is_not_polled_does_not_block_the_next_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_has_the_turn_and_is_not_polled_does_not_block_the_next_one() {
-    let store = MemoryStore::new();
-    let leases = manager(&store).await;
-    let left = polled_once(vec![leases.acquire("a"), leases.acquire("a"), leases.acquire("a")]);
-    let left = left.await;
-    let next = tokio::time::timeout(MINUTE, leases.acquire("a").wait_forever().into_future());
-    assert!(next.await.expect("it is no deadlock").unwrap().is_valid());
-    drop(left);
-    assert!(leases.acquire("a").await.unwrap().is_valid());
-}
-
-#[tokio::test(start_paused = true)]
 async fn four_calls_for_permits_that_are_not_polled_do_not_block_the_fifth() {
-    let store = MemoryStore::new();
-    let leases = manager(&store).await;
+    let leases = manager(&MemoryStore::new()).await;
     let _left = polled_once((0..4).map(|_| leases.semaphore("a", 4).acquire()).collect()).await;
     let fifth = leases.semaphore("a", 4).acquire().wait(Duration::from_secs(10)).await;
     assert!(fifth.expect("four calls are not polled").is_valid());
@@ -141,11 +112,15 @@ async fn four_calls_for_permits_that_are_not_polled_do_not_block_the_fifth() {
 
 #[tokio::test(start_paused = true)]
 async fn many_calls_that_are_not_polled_are_passed_over_together() {
-    let store = MemoryStore::new();
-    let leases = manager(&store).await;
-    let _left = polled_once((0..100).map(|_| leases.acquire("a")).collect()).await;
+    let leases = manager(&MemoryStore::new()).await;
+    let left = polled_once((0..100).map(|_| leases.acquire("a")).collect()).await;
     let last = leases.acquire("a").wait(Duration::from_secs(10)).await;
-    assert!(last.expect("a hundred calls are not polled").is_valid());
+    last.expect("a hundred calls are not polled").release().await.unwrap();
+    let forever = bounded(leases.acquire("a").wait_forever().into_future()).await.unwrap();
+    // They do not keep the turn when they are dropped.
+    drop(left);
+    forever.release().await.unwrap();
+    assert!(leases.acquire("a").await.unwrap().is_valid());
 }
 
 #[tokio::test(start_paused = true)]
@@ -206,10 +181,7 @@ fn a_call_ends_when_the_runtime_of_its_manager_is_gone() {
         let leases = manager(&store).await;
         (manager(&store).await.acquire("a").await.unwrap(), leases)
     });
-    let mut events = Listener::of(&leases);
-    let first = here.spawn(leases.acquire("a").wait_forever().into_future());
-    let is_queued = |event: &Event| matches!(event, Event::Queued { .. }).then_some(());
-    here.block_on(events.find(is_queued));
+    let first = here.block_on(queued_by(&leases, |leases| leases.acquire("a").wait_forever()));
     let second = here.spawn(leases.acquire("a").wait_forever().into_future());
     drop(gone);
     for waiting in [first, second] {

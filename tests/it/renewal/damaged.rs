@@ -1,21 +1,24 @@
 //! Another program damages the numbers of a holder. Two holders are never valid at once, and nobody loses what it has.
 
-use std::collections::HashMap;
-use std::future::IntoFuture;
 use std::time::Duration;
 
-use futures_util::future::{join, join_all, select, try_join_all};
+use futures_util::future::{join_all, select, try_join_all};
 use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
-use mongo_lease::{Acquire, Event, Lease, LeaseManager};
+use mongo_lease::{Acquire, Lease, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
 
+use super::many::until_all_renewed;
 use crate::common::{builder, migrated};
 use crate::patience::{Listener, bounded, expires_at, locks};
+use crate::permits::{granted, queued_by};
 
 const TTL: Duration = Duration::from_secs(2);
 
 /// More than two ttls and the maximum clock skew.
 const RENEWALS: usize = 7;
+
+/// Between two readings of two clocks of one machine.
+const SLACK: Duration = Duration::from_millis(50);
 
 /// Other values of a number. `None` removes it.
 fn damages() -> Vec<Option<Bson>> {
@@ -25,8 +28,26 @@ fn damages() -> Vec<Option<Bson>> {
     several.into_iter().chain(more).map(Some).chain([None]).collect()
 }
 
-/// Between two readings of two clocks of one machine.
-const SLACK: Duration = Duration::from_millis(50);
+/// Writes this value into a field of a lease's document; returns what was done.
+async fn damage(database: &TestDatabase, name: &str, field: &str, value: Option<Bson>) -> String {
+    let done = format!("{field}: {value:?}");
+    let update = match value {
+        Some(value) => doc! { "$set": { field: value } },
+        None => doc! { "$unset": { field: "" } },
+    };
+    let changed = locks(database).update_one(doc! { "name": name }, update).await.unwrap();
+    assert_eq!(changed.matched_count, 1, "{name}: {done}");
+    done
+}
+
+/// Asserts that a holder does not believe in its lease beyond this time.
+fn assert_valid_until(ends: DateTime, lease: &Lease, what: &str) {
+    // By the server's clock, which is this machine's.
+    let left = ends.timestamp_millis() - DateTime::now().timestamp_millis();
+    let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
+    let remaining = lease.remaining();
+    assert!(remaining <= left + SLACK, "{what}: {remaining:?} of {left:?}");
+}
 
 async fn managers(database: &TestDatabase) -> (LeaseManager, LeaseManager) {
     let skew = Duration::from_millis(500);
@@ -34,58 +55,30 @@ async fn managers(database: &TestDatabase) -> (LeaseManager, LeaseManager) {
     (build().await.unwrap(), build().await.unwrap())
 }
 
-/// Damages this number of each lease in one of the ways; returns what was done to each.
-async fn damage(database: &TestDatabase, held: &[Lease], field: &str) -> HashMap<String, String> {
-    let mut done = HashMap::new();
-    for (lease, damage) in held.iter().zip(damages()) {
-        let update = match damage.clone() {
-            Some(value) => doc! { "$set": { field: value } },
-            None => doc! { "$unset": { field: "" } },
-        };
-        let of_name = doc! { "name": lease.name() };
-        let changed = locks(database).update_one(of_name, update).await.unwrap();
-        assert_eq!(changed.matched_count, 1, "{field}: {damage:?}");
-        done.insert(lease.name().to_owned(), format!("{field}: {damage:?}"));
-    }
-    done
-}
-
-/// Renews the leases while others want them. Nobody is granted one that its holder believes in, and no holder loses it.
+/// Damages this number of as many leases as there are damages, and renews these while others want them. Nobody is
+/// granted one that its holder believes in, and no holder loses it.
 async fn nobody_else_believes(
-    (leases, others): (LeaseManager, LeaseManager),
     database: &TestDatabase,
     field: &str,
     acquire: impl Fn(&LeaseManager, String) -> Acquire,
 ) {
-    let names = (0..damages().len()).map(|number| format!("{field}:{number}"));
+    let (leases, others) = managers(database).await;
+    let names: Vec<_> = (0..damages().len()).map(|number| format!("{field}:{number}")).collect();
     let mut events = Listener::of(&leases);
-    let held = try_join_all(names.map(|name| acquire(&leases, name).into_future()));
-    let held = bounded(held).await.unwrap();
-    let done = damage(database, &held, field).await;
-    let renewed = async {
-        let mut times: HashMap<String, usize> = HashMap::new();
-        events
-            .find(|event| {
-                if let Event::Renewed { name, .. } = event {
-                    *times.entry(name.clone()).or_default() += 1;
-                }
-                let is_enough = |name: &String| times.get(name).is_some_and(|it| *it >= RENEWALS);
-                done.keys().all(is_enough).then_some(())
-            })
-            .await;
-    };
-    let granted = async {
-        let waiting = held.iter().map(async |lease| {
-            let other = acquire(&others, lease.name().to_owned()).await.unwrap();
-            let damage = &done[lease.name()];
-            assert!(!(lease.is_valid() && other.is_valid()), "two believe after {damage}");
-            damage.clone()
-        });
-        join_all(waiting).await
-    };
+    let calls = names.iter().map(|name| acquire(&leases, name.clone()).into_future());
+    let held = bounded(try_join_all(calls)).await.unwrap();
+    let mut done = Vec::new();
+    for (name, value) in names.iter().zip(damages()) {
+        done.push(damage(database, name, field, value).await);
+    }
+    let renewed = until_all_renewed(&mut events, &names, RENEWALS, |_| true);
+    let granted = join_all(held.iter().zip(&done).map(async |(lease, done)| {
+        let other = acquire(&others, lease.name().to_owned()).await.unwrap();
+        assert!(!(lease.is_valid() && other.is_valid()), "two believe after {done}");
+    }));
     bounded(select(Box::pin(renewed), Box::pin(granted))).await;
-    for lease in held {
-        assert!(lease.is_valid(), "lost after {}", done[lease.name()]);
+    for (lease, done) in held.into_iter().zip(done) {
+        assert!(lease.is_valid(), "lost after {done}");
         lease.release().await.unwrap();
     }
 }
@@ -95,8 +88,7 @@ async fn no_damage_shortens(record: &str, acquire: impl Fn(&LeaseManager, String
     let database = migrated(Server::shared()).await;
     let numbers = ["ttlMs", "maxClockSkewMs", "writes", "sentMicros"];
     join_all(numbers.map(async |number| {
-        let (field, managers) = (format!("{record}.{number}"), managers(&database).await);
-        nobody_else_believes(managers, &database, &field, &acquire).await;
+        nobody_else_believes(&database, &format!("{record}.{number}"), &acquire).await;
     }))
     .await;
 }
@@ -124,27 +116,19 @@ async fn a_damaged_number_shortens_no_permit() {
 #[tokio::test]
 async fn a_damaged_ttl_prolongs_no_resumed_lease() {
     let database = migrated(Server::shared()).await;
+    let (leases, others) = managers(&database).await;
     for field in ["grant.ttlMs", "grant.maxClockSkewMs"] {
-        let (leases, others) = managers(&database).await;
-        for (number, damage) in damages().into_iter().enumerate() {
+        for (number, value) in damages().into_iter().enumerate() {
             let name = format!("{field}:{number}");
             let key = leases.acquire(&name).await.unwrap().detach().await.unwrap();
-            let update = match damage.clone() {
-                Some(value) => doc! { "$set": { field: value } },
-                None => doc! { "$unset": { field: "" } },
-            };
-            locks(&database).update_one(doc! { "name": &name }, update).await.unwrap();
+            let done = damage(&database, &name, field, value).await;
             let before = expires_at(&database, &name).await;
-            let lease = others.resume(key).await.unwrap_or_else(|it| panic!("{damage:?}: {it}"));
+            let lease = others.resume(key).await.unwrap_or_else(|it| panic!("{done}: {it}"));
             let prolonged = expires_at(&database, &name).await;
-            let remaining = lease.remaining();
-            let is_told = lease.expires_at().timestamp_millis() == prolonged.timestamp_millis();
-            assert!(is_told, "{field}: {damage:?}");
-            assert!(prolonged >= before, "{field}: {damage:?}");
-            // By the server's clock, which is this machine's.
-            let left = prolonged.timestamp_millis() - DateTime::now().timestamp_millis();
-            let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
-            assert!(remaining <= left + SLACK, "{field}: {damage:?}: {remaining:?} of {left:?}");
+            let told = lease.expires_at().timestamp_millis();
+            assert_eq!(told, prolonged.timestamp_millis(), "{done}");
+            assert!(prolonged >= before, "{done}");
+            assert_valid_until(prolonged, &lease, &done);
             lease.release().await.unwrap();
         }
     }
@@ -155,32 +139,19 @@ async fn no_promotion_is_believed_beyond_its_expiry(
     acquire: impl Fn(&LeaseManager, String) -> Acquire,
 ) {
     let database = migrated(Server::shared()).await;
-    let damages = [0_i64, 1, -1, -30_000, i64::MIN, 700].into_iter().enumerate();
-    let fields = ["ttlMs", "maxClockSkewMs"].into_iter();
-    for (field, (number, damage)) in
-        fields.flat_map(|field| damages.clone().map(move |it| (field, it)))
-    {
-        let (leases, others) = managers(&database).await;
-        let name = format!("{field}:{number}");
-        let held = acquire(&leases, name.clone()).await.unwrap();
-        let mut events = Listener::of(&others);
-        let waiting = acquire(&others, name.clone()).into_future();
-        let damaged = async {
-            events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
-            let (of_name, field) = (doc! { "name": &name }, format!("queue.0.{field}"));
-            let update = doc! { "$set": { &field: damage } };
-            let changed = locks(&database).update_one(of_name, update).await.unwrap();
-            assert_eq!(changed.modified_count, 1, "{field}: {damage}");
+    for field in ["queue.0.ttlMs", "queue.0.maxClockSkewMs"] {
+        for value in [0_i64, 1, -1, -30_000, i64::MIN, 700] {
+            let (leases, others) = managers(&database).await;
+            let name = format!("{field}:{value}");
+            let held = acquire(&leases, name.clone()).await.unwrap();
+            let waiting = queued_by(&others, |others| acquire(others, name.clone())).await;
+            let done = damage(&database, &name, field, Some(value.into())).await;
             held.release().await.unwrap();
-        };
-        let (lease, ()) = bounded(join(waiting, damaged)).await;
-        let lease = lease.unwrap();
-        // By the server's clock, which is this machine's.
-        let left = lease.expires_at().timestamp_millis() - DateTime::now().timestamp_millis();
-        let left = Duration::from_millis(u64::try_from(left).unwrap_or(0));
-        let remaining = lease.remaining();
-        assert!(remaining <= left + SLACK, "{field}: {damage}: {remaining:?} of {left:?}");
-        lease.release().await.unwrap();
+            let lease = granted(waiting).await;
+            let ends = DateTime::from_millis(lease.expires_at().timestamp_millis());
+            assert_valid_until(ends, &lease, &done);
+            lease.release().await.unwrap();
+        }
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use mongo_lease::mongodb::bson::{DateTime, doc};
-use mongo_lease::mongodb::{ClientSession, Database};
 use mongo_lease_testbed::{Server, TestDatabase};
 
+use crate::blocked::transaction_on;
 use crate::lent::{lent_database, lent_setup};
 use crate::patience::{bounded, locks, until, until_blocked};
 
@@ -15,17 +15,6 @@ const TTL: Duration = Duration::from_secs(60);
 /// In about half of the rounds the older write comes last.
 const ROUNDS: usize = 12;
 const ROUNDS_MAX: usize = 100;
-
-/// A transaction that keeps all others from the document. Its end changes nothing.
-async fn transaction_on(database: &Database, name: &str) -> ClientSession {
-    let mut session = database.client().start_session().await.unwrap();
-    session.start_transaction().await.unwrap();
-    let change = doc! { "$set": { "touched": true } };
-    let locks = locks(database);
-    let changed = locks.update_one(doc! { "name": name }, change).session(&mut session).await;
-    assert_eq!(changed.unwrap().matched_count, 1);
-    session
-}
 
 /// The document as a write has left it: the end of the lease, and the echo of the last writer where there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -48,7 +37,7 @@ async fn overtake<F: Future<Output = ()> + Send + 'static>(
     let mut rounds = Vec::new();
     let (mut left, mut has_come_last) = (Left::default(), false);
     while rounds.len() < if has_come_last { ROUNDS } else { ROUNDS_MAX } {
-        let mut blocker = transaction_on(database, "a").await;
+        let mut blocker = transaction_on(database, doc! { "name": "a" }).await;
         let older = tokio::spawn(write());
         // By now the server retries less and less often.
         until_blocked(server, database).await;

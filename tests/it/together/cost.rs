@@ -3,12 +3,14 @@
 use std::collections::{HashMap, HashSet};
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Attempt, Event, Lease, LeaseManager, Released};
+use mongo_lease::{Attempt, Lease, LeaseManager, Released};
 
 use super::{GrantRecord, answer, assert_in_order, granted, names, start_calls};
+use crate::blocked::start_releases;
 use crate::common::{assert_done, builder};
 use crate::lent::{lent_database, lent_setup};
-use crate::patience::{Listener, bounded, locks};
+use crate::patience::{joined, locks};
+use crate::permits::{self, queued_by};
 use crate::spy::Spy;
 
 #[tokio::test]
@@ -31,9 +33,8 @@ async fn two_hundred_leases_are_acquired_and_released_in_few_commands() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 200);
 
     let before = server.command_counts().await;
-    let releasing: Vec<_> = held.into_iter().map(|lease| tokio::spawn(lease.release())).collect();
-    for releasing in releasing {
-        assert_done(bounded(releasing).await.unwrap().unwrap(), "one of two hundred");
+    for released in joined(start_releases(held)).await {
+        assert_done(released.unwrap(), "one of two hundred");
     }
     let ended = server.command_counts().await.since(&before);
     assert!(ended.delete <= 20, "{ended:?}");
@@ -47,10 +48,9 @@ async fn a_lone_call_is_one_command_whatever_it_finds() {
     let (server, database) = lent_database().await;
     let (client, spy) = Spy::client(&server).await;
     let leases = builder(&database).build().await.unwrap();
-    let others = LeaseManager::builder(&database.through(&client));
-    let others = others.build().await.unwrap();
+    let others = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
     spy.names();
-    for _ in 0..3 {
+    for _ in 0..2 {
         let lease = others.try_acquire("a").await.unwrap().granted().expect("it is free");
         assert_eq!(spy.names(), ["findAndModify"]);
         assert_eq!(lease.release().await.unwrap(), Released::Released);
@@ -109,21 +109,17 @@ async fn who_waits_for_a_lease_that_was_held_before_asks_once() {
     let (server, database) = lent_database().await;
     let (client, spy) = Spy::client(&server).await;
     let leases = builder(&database).build().await.unwrap();
-    let waiting = LeaseManager::builder(&database.through(&client));
-    let waiting = waiting.build().await.unwrap();
+    let waiting = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
     let asked = || spy.names().into_iter().filter(|name| name == "findAndModify").count();
     // One fast-path attempt in vain and one that joins; then only the second; and both again when it was free in
     // between.
     for (attempts, is_free_then) in [(2, false), (1, false), (1, true), (2, false)] {
         let lease = leases.acquire("a").await.unwrap();
-        let mut events = Listener::of(&waiting);
         asked();
-        let acquire = waiting.acquire("a");
-        let call = tokio::spawn(async move { acquire.await });
-        events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
+        let call = queued_by(&waiting, |leases| leases.acquire("a")).await;
         assert_eq!(asked(), attempts);
         lease.release().await.unwrap();
-        bounded(call).await.unwrap().unwrap().release().await.unwrap();
+        permits::granted(call).await.release().await.unwrap();
         if is_free_then {
             waiting.acquire("a").await.unwrap().release().await.unwrap();
         }

@@ -1,58 +1,45 @@
 //! Batches without an answer: each call finds its own result, and nothing is forgotten.
 
-use std::time::Duration;
+use mongo_lease::{LeaseManager, Released};
+use mongo_lease_testbed::{Loss, Proxy};
 
-use mongo_lease::mongodb::options::ClientOptions;
-use mongo_lease::{Lease, LeaseManager, Released};
-use mongo_lease_testbed::{FailCommand, Loss, Proxy, ReplicaSet, TestDatabase};
-
-use super::{GrantRecord, assert_in_order, granted, grants_in_oplog, names, start_calls};
-use crate::common::{assert_done, builder, document};
+use super::{granted, grants_in_oplog, names, start_calls};
+use crate::blocked::start_releases;
+use crate::common::{assert_done, document};
 use crate::lent::{behind_a_proxy, lent_database};
-use crate::patience::{bounded, until_nothing_is_left};
+use crate::patience::{joined, soon, until_nothing_is_left};
 
 const CALLS: usize = 60;
 
-/// Sixty calls at once; one of their batches is lost: all are granted, each once, and all can be released.
-async fn with_a_loss(lose: impl FnOnce(&Proxy) -> Loss) {
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).build().await.unwrap();
-    let loss = lose(&proxy);
-    let held = granted(start_calls(&leases, names("lease", CALLS))).await;
-    bounded(loss.lost()).await;
-    assert_granted_once(&database, &held).await;
-    for lease in held {
-        assert_done(lease.release().await.unwrap(), "a lease of the lost batch");
-    }
-    until_nothing_is_left(&database).await;
-    assert_eq!(leases.shutdown().await.tasks_left, 0);
-    until_nothing_is_left(&database).await;
-}
-
-async fn assert_granted_once(database: &TestDatabase, held: &[Lease]) {
-    let told: Vec<_> = held.iter().map(GrantRecord::of).collect();
-    let grants = grants_in_oplog(database).await;
-    for told in &told {
-        let found = document(database, &told.name).await.unwrap();
-        assert_eq!(found.get_str("value").ok(), Some(&*told.value));
-        assert_eq!(grants[&told.name].len(), 1, "{told:?}: {:?}", grants[&told.name]);
-    }
-}
-
+/// Sixty calls at once; one message of their batches is lost: all are granted, each once, and all can be released.
 #[tokio::test]
 async fn a_lost_batch_reply_keeps_what_was_granted() {
-    with_a_loss(|proxy| proxy.lose_next_reply("update")).await;
-}
-
-#[tokio::test]
-async fn calls_whose_common_command_is_lost_ask_again() {
-    with_a_loss(|proxy| proxy.lose_next_request("update")).await;
-}
-
-#[tokio::test]
-async fn a_lost_lookup_reply_keeps_what_was_granted() {
-    with_a_loss(|proxy| proxy.lose_next_reply("find")).await;
+    let losses: [(&str, fn(&Proxy) -> Loss); 3] = [
+        ("the reply to a batch", |proxy| proxy.lose_next_reply("update")),
+        ("a batch", |proxy| proxy.lose_next_request("update")),
+        ("the reply to the lookup behind a batch", |proxy| proxy.lose_next_reply("find")),
+    ];
+    for (what, lose) in losses {
+        // Shown where the test fails.
+        eprintln!("lost: {what}");
+        let (server, database) = lent_database().await;
+        let (proxy, through) = behind_a_proxy(&server, &database).await;
+        let leases = LeaseManager::builder(&through).build().await.unwrap();
+        let loss = lose(&proxy);
+        let held = granted(start_calls(&leases, names("lease", CALLS))).await;
+        soon(what, loss.lost()).await;
+        let grants = grants_in_oplog(&database).await;
+        for lease in held {
+            let found = document(&database, lease.name()).await.unwrap();
+            assert_eq!(found.get_str("value").ok(), Some(lease.value()), "{what}");
+            let grants = &grants[lease.name()];
+            assert_eq!(grants.len(), 1, "{what}: {lease:?}: {grants:?}");
+            assert_done(lease.release().await.unwrap(), what);
+        }
+        until_nothing_is_left(&database).await;
+        assert_eq!(leases.shutdown().await.tasks_left, 0, "{what}");
+        until_nothing_is_left(&database).await;
+    }
 }
 
 /// The reply to a batch of releases is lost: nobody knows which have ended, and all have.
@@ -63,43 +50,13 @@ async fn releases_whose_common_reply_is_lost_are_done() {
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let held = granted(start_calls(&leases, names("lease", CALLS))).await;
     let replies = proxy.hold_replies_to("delete");
-    let releasing: Vec<_> = held.into_iter().map(|lease| tokio::spawn(lease.release())).collect();
+    let releasing = start_releases(held);
     // Then all have been carried out, and none has been answered.
     until_nothing_is_left(&database).await;
     proxy.cut();
     replies.release();
-    for releasing in releasing {
-        assert_eq!(bounded(releasing).await.unwrap().unwrap(), Released::Unknown);
+    for released in joined(releasing).await {
+        assert_eq!(released.unwrap(), Released::Unknown);
     }
     until_nothing_is_left(&database).await;
-}
-
-fn attentive(options: &mut ClientOptions) {
-    options.heartbeat_freq = Some(Duration::from_millis(500));
-    options.connect_timeout = Some(Duration::from_secs(1));
-}
-
-#[tokio::test]
-async fn a_batch_during_a_step_down_is_granted_by_the_next_primary() {
-    let set = ReplicaSet::start();
-    let database = TestDatabase::of(&set.client_with(attentive).await);
-    let leases = builder(&database).ensure_indexes(true).build().await.unwrap();
-    let primary = set.primary().await;
-    // In the midst of it: the command has arrived, and waits.
-    let slow = FailCommand::on(&["update"]).block_for(Duration::from_millis(700));
-    let slow = slow.enable(set.node(primary).uri()).await;
-    let calls = start_calls(&leases, names("lease", CALLS));
-    slow.wait_times_entered(1).await;
-    set.step_down().await;
-    let held = granted(calls).await;
-    assert!(slow.disable().await > 0);
-    assert!(held.iter().all(Lease::is_valid));
-    let told: Vec<_> = held.iter().map(GrantRecord::of).collect();
-    assert_in_order(&database, &told).await;
-    for lease in held {
-        let released = lease.release().await.unwrap();
-        assert_ne!(released, Released::NotHeld);
-    }
-    until_nothing_is_left(&database).await;
-    assert_eq!(leases.shutdown().await.tasks_left, 0);
 }

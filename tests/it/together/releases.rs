@@ -1,14 +1,16 @@
 //! Releases in batches: each gets the result of its own lease, and waiters are promoted.
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Event, Lease, LeaseManager, Released};
+use mongo_lease::{Lease, LeaseManager, Released, Result};
 use mongo_lease_testbed::TestDatabase;
 use tokio::task::JoinHandle;
 
 use super::{FILLERS, granted, names, start_calls};
+use crate::blocked::start_releases;
 use crate::common::builder;
 use crate::lent::{LentServer, lent_database};
-use crate::patience::{Listener, bounded, locks, until_nothing_is_left};
+use crate::patience::{joined, locks, until_nothing_is_left};
+use crate::permits::queued_by;
 
 const LEASES: usize = 10;
 
@@ -22,44 +24,44 @@ struct Setup {
 
 async fn setup() -> Setup {
     let (server, database) = lent_database().await;
-    let own = database.through(&server.client().await);
-    let leases = LeaseManager::builder(&own).build().await.unwrap();
+    let leases = another_manager(&server, &database).await;
     let fillers = granted(start_calls(&leases, names("filler", FILLERS))).await;
     Setup { server, database, leases, fillers }
 }
+
+/// A manager with a client of its own, as in another process.
+async fn another_manager(server: &LentServer, database: &TestDatabase) -> LeaseManager {
+    let own = database.through(&server.client().await);
+    LeaseManager::builder(&own).build().await.unwrap()
+}
+
+type Waiter = JoinHandle<Result<Lease>>;
 
 impl Setup {
     async fn hold(&self, what: &str) -> Vec<Lease> {
         granted(start_calls(&self.leases, names(what, LEASES))).await
     }
 
-    /// The result of each release without the fillers', and the number of commands.
-    async fn release(&mut self, leases: Vec<Lease>) -> Vec<Released> {
+    /// The same, with a waiter for each in another process.
+    async fn hold_waited(&self) -> (Vec<Lease>, Vec<Waiter>) {
+        let held = self.hold("waited").await;
+        let others = another_manager(&self.server, &self.database).await;
+        let mut waiters = Vec::new();
+        for lease in &held {
+            waiters.push(queued_by(&others, |leases| leases.acquire(lease.name())).await);
+        }
+        (held, waiters)
+    }
+
+    /// The result of each release without the fillers'.
+    async fn release(&mut self, leases: impl IntoIterator<Item = Lease>) -> Vec<Released> {
         let before = self.server.command_counts().await;
         let all = std::mem::take(&mut self.fillers).into_iter().chain(leases);
-        let releasing: Vec<_> = all.map(|lease| tokio::spawn(lease.release())).collect();
-        let mut released = Vec::new();
-        for releasing in releasing {
-            released.push(bounded(releasing).await.unwrap().unwrap());
-        }
+        let results = joined(start_releases(all)).await;
         let counts = self.server.command_counts().await.since(&before);
         // At first one or two at a time, and then the rest, a statement each.
         assert!(counts.delete < counts.deleted / 2, "they went alone: {counts:?}");
-        released.split_off(FILLERS)
-    }
-
-    /// A waiter for each of these, in another process.
-    async fn waiters(&self, what: &str) -> Vec<JoinHandle<Lease>> {
-        let own = self.database.through(&self.server.client().await);
-        let others = LeaseManager::builder(&own).build().await.unwrap();
-        let mut waiters = Vec::new();
-        for name in names(what, LEASES) {
-            let mut events = Listener::of(&others);
-            let acquire = others.acquire(name);
-            waiters.push(tokio::spawn(async move { acquire.await.unwrap() }));
-            events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
-        }
-        waiters
+        results.into_iter().skip(FILLERS).map(Result::unwrap).collect()
     }
 
     /// An operator frees these.
@@ -70,42 +72,37 @@ impl Setup {
             assert_eq!(released, Released::Released);
         }
     }
-}
 
-async fn all_are_promoted(waiters: Vec<JoinHandle<Lease>>) -> Vec<Lease> {
-    let mut promoted = Vec::new();
-    for waiter in waiters {
-        promoted.push(bounded(waiter).await.unwrap());
+    /// Releases what others hold by now: the waiters were promoted, and nobody's lease was ended.
+    async fn others_hold(&self, waiters: Vec<Waiter>, successors: Vec<Lease>) {
+        let promoted = joined(waiters).await.into_iter().map(Result::unwrap);
+        for lease in promoted.chain(successors) {
+            lease.renew().await.unwrap();
+            assert_eq!(lease.release().await.unwrap(), Released::Released);
+        }
+        until_nothing_is_left(&self.database).await;
     }
-    promoted
 }
 
 #[tokio::test]
 async fn leases_with_and_without_waiters_are_released_or_handed_on() {
     let mut setup = setup().await;
-    let mut held = setup.hold("held").await;
-    held.extend(setup.hold("waited").await);
-    let waiters = setup.waiters("waited").await;
-    assert_eq!(setup.release(held).await, [Released::Released; 2 * LEASES]);
-    let promoted = all_are_promoted(waiters).await;
-    assert!(promoted.iter().all(Lease::is_valid));
+    let held = setup.hold("held").await;
+    let (waited, waiters) = setup.hold_waited().await;
+    let released = setup.release(held.into_iter().chain(waited)).await;
+    assert_eq!(released, [Released::Released; 2 * LEASES]);
     let left = locks(&setup.database).count_documents(doc! {}).await.unwrap();
     assert_eq!(left, LEASES as u64);
-    for lease in promoted {
-        assert_eq!(lease.release().await.unwrap(), Released::Released);
-    }
-    until_nothing_is_left(&setup.database).await;
+    setup.others_hold(waiters, Vec::new()).await;
 }
 
+/// No other lease is in the batch: then the server's count is the result of each.
 #[tokio::test]
 async fn releases_of_leases_an_operator_freed_report_not_held() {
     let mut setup = setup().await;
     let freed = setup.hold("freed").await;
     setup.free(&freed).await;
-    // No other lease in the batch: then the server's count is the result of each.
-    let fillers = std::mem::take(&mut setup.fillers);
-    setup.free(&fillers).await;
-    setup.fillers = fillers;
+    setup.free(&setup.fillers).await;
     assert_eq!(setup.release(freed).await, [Released::NotHeld; LEASES]);
 }
 
@@ -113,28 +110,18 @@ async fn releases_of_leases_an_operator_freed_report_not_held() {
 #[tokio::test]
 async fn a_release_after_an_operator_freed_it_never_reports_released() {
     let mut setup = setup().await;
-    let held = setup.hold("held").await;
-    let freed = setup.hold("freed").await;
-    let waited = setup.hold("waited").await;
-    let waiters = setup.waiters("waited").await;
+    let (held, freed) = (setup.hold("held").await, setup.hold("freed").await);
+    let (waited, waiters) = setup.hold_waited().await;
     setup.free(&freed).await;
     // The release does not end a lease that somebody else holds by now.
-    let own = setup.database.through(&setup.server.client().await);
-    let others = LeaseManager::builder(&own).build().await.unwrap();
+    let others = another_manager(&setup.server, &setup.database).await;
     let successors = granted(start_calls(&others, names("freed", LEASES / 2))).await;
 
-    let all = held.into_iter().chain(freed).chain(waited).collect();
-    let released = setup.release(all).await;
+    let released = setup.release(held.into_iter().chain(freed).chain(waited)).await;
     let (held, rest) = released.split_at(LEASES);
     let (freed, waited) = rest.split_at(LEASES);
     assert!(held.iter().all(|it| *it != Released::NotHeld), "{held:?}");
     assert!(freed.iter().all(|it| *it != Released::Released), "{freed:?}");
     assert_eq!(waited, [Released::Released; LEASES]);
-    let mut left = all_are_promoted(waiters).await;
-    left.extend(successors);
-    for lease in left {
-        lease.renew().await.unwrap();
-        assert_eq!(lease.release().await.unwrap(), Released::Released);
-    }
-    until_nothing_is_left(&setup.database).await;
+    setup.others_hold(waiters, successors).await;
 }

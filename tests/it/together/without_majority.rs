@@ -1,7 +1,7 @@
 //! A server without majority reads: MongoDB 4.4 can be started so. It answers such reads with code 148
 //! (`ReadConcernMajorityNotEnabled`); here a fail point does.
 
-use mongo_lease::{Lease, LeaseManager, Released, Token};
+use mongo_lease::{Lease, LeaseManager, Released};
 use mongo_lease_testbed::FailCommand;
 
 use super::{granted, names, start_calls};
@@ -9,16 +9,19 @@ use crate::lent::lent_database;
 use crate::patience::until_nothing_is_left;
 use crate::spy::Spy;
 
-const MAJORITY_NOT_ENABLED: i32 = 148;
 const CALLS: usize = 60;
+
+/// Reads are refused.
+fn without_majority_reads() -> FailCommand {
+    FailCommand::on(&["find"]).error_code(148)
+}
 
 #[tokio::test]
 async fn batched_calls_are_granted_without_majority_reads() {
     let (server, database) = lent_database().await;
     let (client, spy) = Spy::client(&server).await;
     let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
-    let refused = FailCommand::on(&["find"]).error_code(MAJORITY_NOT_ENABLED);
-    let refused = refused.enable(server.uri()).await;
+    let refused = without_majority_reads().enable(server.uri()).await;
     let first = granted(start_calls(&leases, names("first", CALLS))).await;
     assert!(first.iter().all(Lease::is_valid));
 
@@ -26,7 +29,7 @@ async fn batched_calls_are_granted_without_majority_reads() {
     spy.names();
     let second = granted(start_calls(&leases, names("second", CALLS))).await;
     assert_eq!(spy.names(), ["findAndModify"; CALLS]);
-    let newest: Token = first.iter().map(|lease| lease.token().unwrap()).max().unwrap();
+    let newest = first.iter().map(|lease| lease.token().unwrap()).max().unwrap();
     assert!(second.iter().all(|lease| lease.token().unwrap() > newest));
     assert!(refused.disable().await > 0, "a batch was read behind");
     for lease in first.into_iter().chain(second) {
@@ -42,22 +45,16 @@ async fn a_lookup_without_majority_reads_reads_locally() {
     let (client, spy) = Spy::client(&server).await;
     let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
     let lease = leases.acquire("nightly").await.unwrap();
-    let refused = FailCommand::on(&["find"]).times(1).error_code(MAJORITY_NOT_ENABLED);
-    let refused = refused.enable(server.uri()).await;
+    let refused = without_majority_reads().times(1).enable(server.uri()).await;
     spy.commands();
     for _ in 0..2 {
         let info = leases.get("nightly").await.unwrap().expect("it is held");
         assert_eq!(info.value.as_deref(), Some(lease.value()));
     }
     refused.disable().await;
-    let levels: Vec<_> = spy
-        .commands()
-        .into_iter()
-        .filter(|(name, _)| name == "find")
-        .map(|(_, find)| {
-            find.get_document("readConcern").unwrap().get_str("level").unwrap().to_owned()
-        })
-        .collect();
+    let sent = spy.commands();
+    let finds = sent.iter().filter(|(name, _)| name == "find");
+    let read_concerns = finds.map(|(_, find)| find.get_document("readConcern").unwrap());
+    let levels: Vec<_> = read_concerns.map(|it| it.get_str("level").unwrap()).collect();
     assert_eq!(levels, ["majority", "local", "local"]);
-    lease.release().await.unwrap();
 }
