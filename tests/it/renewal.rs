@@ -177,7 +177,7 @@ async fn a_release_that_comes_late_enough_is_a_plain_delete() {
     assert_eq!(documents(&leases).await, []);
 }
 
-/// What the store has, also of leases that are free.
+/// All documents, also those of leases that are free.
 async fn documents(leases: &LeaseManager) -> Vec<LeaseInfo> {
     leases.list().with_free().stream().unwrap().try_collect().await.unwrap()
 }
