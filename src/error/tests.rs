@@ -9,15 +9,25 @@ use mongodb::error::{CommandError, Error as DriverError, ErrorKind, WriteFailure
 
 use super::{Error, LostReason};
 
-fn timeout(held: Option<LeaseInfo>, source: Option<Error>) -> String {
-    let error = Error::WaitTimeout {
+/// A text that could command a terminal.
+const EVIL: &str = "evil\u{1b}[2J\u{202e}";
+
+fn timeout(held: Option<LeaseInfo>, source: Option<Error>) -> Error {
+    Error::WaitTimeout {
         name: "a".to_owned(),
         waited: Duration::from_nanos(2_503_864_819),
         waited_for_turn: false,
         held: held.map(Box::new),
         source: source.map(Box::new),
-    };
-    error.to_string()
+    }
+}
+
+fn busy(info: LeaseInfo) -> Error {
+    Error::Busy(Box::new(info))
+}
+
+fn unknown(source: Option<DriverError>) -> Error {
+    Error::Unknown { reason: "no word".to_owned(), source }
 }
 
 fn info(state: LeaseState, owner: Option<&str>) -> LeaseInfo {
@@ -41,67 +51,40 @@ fn in_shared_use(in_use: Option<u32>, limit: Option<u32>) -> LeaseInfo {
 
 #[test]
 fn a_refusal_tells_the_permits_in_use() {
-    let busy = Error::Busy(Box::new(in_shared_use(Some(5), Some(5))));
     let text = "lease \"a\" has 5 of 5 permits in use; the first expires in 17.4 s";
-    assert_eq!(busy.to_string(), text);
-    let unknown = Error::Busy(Box::new(in_shared_use(None, None)));
-    assert_eq!(unknown.to_string(), "lease \"a\" is held by several for 17s 343ms more");
+    assert_eq!(busy(in_shared_use(Some(5), Some(5))).to_string(), text);
+    let text = "lease \"a\" is held by several for 17s 343ms more";
+    assert_eq!(busy(in_shared_use(None, None)).to_string(), text);
 }
 
 #[test]
 fn a_wait_timeout_names_the_last_known_holder() {
     const BEGIN: &str = "lease \"a\" was not granted within 2s 504ms; ";
-    let unknown = Error::Unknown { reason: "no word".to_owned(), source: None };
-    for (held, source, expected) in [
-        (
-            Some(info(LeaseState::Held, Some("billing@web-1:7"))),
-            None,
-            "billing@web-1:7 held it when the database last answered",
-        ),
-        (
-            Some(info(LeaseState::Held, Some("evil\u{1b}[2J\u{202e}"))),
-            None,
-            "evil\\u{1b}[2J\\u{202e} held it when the database last answered",
-        ),
-        (
-            Some(info(LeaseState::Held, None)),
-            Some(unknown.clone()),
-            "another program held it when the database last answered; \
-             the last error: the outcome is unknown: no word",
-        ),
-        (
-            Some(info(LeaseState::Free, None)),
-            None,
-            "it was free, with 3 in the queue, when the database last answered",
-        ),
-        (
-            Some(in_shared_use(Some(5), Some(5))),
-            None,
-            "5 of 5 permits were in use when the database last answered",
-        ),
-        (
-            Some(in_shared_use(None, None)),
-            None,
-            "it was held by several when the database last answered",
-        ),
-        (None, None, "the database did not answer"),
-        (
-            None,
-            Some(unknown),
-            "the database did not answer; the last error: the outcome is unknown: no word",
-        ),
+    const LAST: &str = "; the last error: the outcome is unknown: no word";
+    let held_by = |owner| info(LeaseState::Held, owner);
+    for (held, known) in [
+        (held_by(Some("billing@web-1:7")), "billing@web-1:7 held it"),
+        (held_by(Some(EVIL)), "evil\\u{1b}[2J\\u{202e} held it"),
+        (held_by(None), "another program held it"),
+        (info(LeaseState::Free, None), "it was free, with 3 in the queue,"),
+        (in_shared_use(Some(5), Some(5)), "5 of 5 permits were in use"),
+        (in_shared_use(None, None), "it was held by several"),
     ] {
-        assert_eq!(timeout(held, source), format!("{BEGIN}{expected}"));
+        let text = format!("{BEGIN}{known} when the database last answered");
+        assert_eq!(timeout(Some(held.clone()), None).to_string(), text);
+        assert_eq!(timeout(Some(held), Some(unknown(None))).to_string(), format!("{text}{LAST}"));
     }
+    let text = format!("{BEGIN}the database did not answer");
+    assert_eq!(timeout(None, None).to_string(), text);
+    assert_eq!(timeout(None, Some(unknown(None))).to_string(), format!("{text}{LAST}"));
 }
 
 /// Owners come from any program that can write to the collection.
 #[test]
 fn foreign_texts_are_escaped() {
-    let evil = "evil\u{1b}[2J\u{202e}";
-    let busy = Error::Busy(Box::new(info(LeaseState::Held, Some(evil))));
-    let taken = LostReason::TakenOver { by: Some(evil.to_owned()) };
-    for text in [busy.to_string(), taken.to_string()] {
+    let held = busy(info(LeaseState::Held, Some(EVIL)));
+    let taken = LostReason::TakenOver { by: Some(EVIL.to_owned()) };
+    for text in [held.to_string(), taken.to_string()] {
         assert!(text.contains("evil\\u{1b}[2J\\u{202e}"), "{text}");
         assert!(!text.contains(|it: char| it.is_control() || it == '\u{202e}'), "{text:?}");
     }
@@ -142,43 +125,33 @@ fn write_error(code: i32) -> DriverError {
     ErrorKind::Write(WriteFailure::WriteError(error)).into()
 }
 
+fn missing_privilege(source: DriverError) -> Error {
+    Error::MissingPrivilege { privilege: "find", namespace: "app.locks".to_owned(), source }
+}
+
 /// Each variant, with what becomes of a retry.
 fn every_error() -> Vec<(Error, bool)> {
     let name = || "a".to_owned();
     let reason = String::new;
     let login = || command_error(18);
     let down = || DriverError::from(std::io::Error::other("the connection broke"));
-    let timeout = |source: Option<Error>| Error::WaitTimeout {
-        name: name(),
-        waited: Duration::ZERO,
-        waited_for_turn: false,
-        held: None,
-        source: source.map(Box::new),
-    };
     vec![
-        (Error::Busy(Box::new(info(LeaseState::Held, None))), true),
-        (timeout(None), true),
-        (timeout(Some(Error::Unknown { reason: reason(), source: None })), true),
-        (timeout(Some(Error::MongoDb(login()))), false),
+        (busy(info(LeaseState::Held, None)), true),
+        (timeout(None, None), true),
+        (timeout(None, Some(unknown(None))), true),
+        (timeout(None, Some(Error::MongoDb(login()))), false),
         (Error::QueueFull { name: name(), waiting: 3 }, true),
         (Error::Lost { name: name(), reason: LostReason::Removed }, false),
         (Error::NotMigrated { problem: reason(), database: name(), collection: name() }, false),
-        (
-            Error::MissingPrivilege {
-                privilege: "find",
-                namespace: name(),
-                source: command_error(13),
-            },
-            false,
-        ),
+        (missing_privilege(command_error(13)), false),
         (Error::Damaged { name: name(), field: "expiresAt", found: "int".to_owned() }, false),
         (Error::InvalidOption { option: "ttl", reason: reason() }, false),
         (Error::InvalidName { reason: reason() }, false),
         (Error::Unsupported { missing: reason() }, false),
         (Error::ShutDown, false),
         (Error::Stopped, false),
-        (Error::Unknown { reason: reason(), source: None }, true),
-        (Error::Unknown { reason: reason(), source: Some(down()) }, true),
+        (unknown(None), true),
+        (unknown(Some(down())), true),
         (Error::MongoDb(down()), true),
         (Error::MongoDb(login()), false),
         // Not the primary, a write conflict, a failed validation.
@@ -210,45 +183,40 @@ fn each_error_says_whether_a_retry_may_help() {
 
 #[test]
 fn only_a_live_holder_says_when_to_come_back() {
-    let busy = |state, remaining| {
+    let (second, day) = (Duration::from_secs(1), Duration::from_secs(86_400));
+    let damaged = LeaseState::Damaged { found: "int".to_owned() };
+    for (state, remaining, wanted) in [
+        (LeaseState::Held, Some(second), Some(second)),
+        (LeaseState::Held, Some(Duration::MAX), Some(day)),
+        (LeaseState::Held, None, None),
+        (LeaseState::Free, Some(second), None),
+        (damaged, Some(second), None),
+    ] {
         let mut info = info(state, None);
         info.remaining = remaining;
-        Error::Busy(Box::new(info)).retry_after()
-    };
-    let (second, day) = (Duration::from_secs(1), Duration::from_secs(86_400));
-    assert_eq!(busy(LeaseState::Held, Some(second)), Some(second));
-    assert_eq!(busy(LeaseState::Held, Some(Duration::MAX)), Some(day));
-    assert_eq!(busy(LeaseState::Held, None), None);
-    assert_eq!(busy(LeaseState::Free, Some(second)), None);
-    let damaged = LeaseState::Damaged { found: "int".to_owned() };
-    assert_eq!(busy(damaged, Some(second)), None);
+        assert_eq!(busy(info.clone()).retry_after(), wanted, "{info:?}");
+    }
     for (error, _) in every_error() {
         assert_eq!(error.retry_after().is_some(), matches!(error, Error::Busy(_)), "{error:?}");
     }
     // An answer from the wait's beginning is out of date at its end.
-    let late = Error::WaitTimeout {
-        name: "a".to_owned(),
-        waited: second,
-        waited_for_turn: false,
-        held: Some(Box::new(info(LeaseState::Held, None))),
-        source: None,
-    };
+    let late = timeout(Some(info(LeaseState::Held, None)), None);
     assert_eq!(late.retry_after(), None);
 }
 
 #[test]
 fn a_loss_is_serialized_with_its_word_and_details() {
-    let json = |reason: LostReason| serde_json::to_string(&reason).expect("JSON");
-    assert_eq!(json(LostReason::NotRenewed), r#"{"reason":"not_renewed"}"#);
-    assert_eq!(json(LostReason::EndedAsAsked), r#"{"reason":"ended_as_asked"}"#);
     let since = Duration::from_micros(20_999_999);
-    assert_eq!(
-        json(LostReason::OutOfReach { since }),
-        r#"{"reason":"out_of_reach","since_ms":20999}"#
-    );
     let by = Some("web-2".to_owned());
-    assert_eq!(json(LostReason::TakenOver { by }), r#"{"reason":"taken_over","by":"web-2"}"#);
-    assert_eq!(json(LostReason::TakenOver { by: None }), r#"{"reason":"taken_over","by":null}"#);
+    for (reason, json) in [
+        (LostReason::NotRenewed, r#"{"reason":"not_renewed"}"#),
+        (LostReason::EndedAsAsked, r#"{"reason":"ended_as_asked"}"#),
+        (LostReason::OutOfReach { since }, r#"{"reason":"out_of_reach","since_ms":20999}"#),
+        (LostReason::TakenOver { by }, r#"{"reason":"taken_over","by":"web-2"}"#),
+        (LostReason::TakenOver { by: None }, r#"{"reason":"taken_over","by":null}"#),
+    ] {
+        assert_eq!(serde_json::to_string(&reason).expect("JSON"), json);
+    }
 }
 
 /// `fn main() -> Result<()>` prints an error so.
@@ -260,8 +228,7 @@ fn debug_is_the_message_with_the_sources_that_it_lacks() {
         assert!(shown.starts_with(&error.to_string()), "{shown}");
         assert!(!shown.contains(" { ") && !shown.contains("labels"), "{shown}");
     }
-    let (privilege, namespace) = ("find", "app.locks".to_owned());
-    let error = Error::MissingPrivilege { privilege, namespace, source: refused() };
+    let error = missing_privilege(refused());
     let (shown, message) = (format!("{error:?}"), error.to_string());
     assert!(shown.starts_with(&message) && shown.ends_with(": Custom user error"), "{shown}");
     let error = Error::MongoDb(refused());

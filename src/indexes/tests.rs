@@ -25,21 +25,6 @@ fn only(found: &[FoundIndex]) -> IndexProblem {
 }
 
 #[test]
-fn an_index_that_exists_is_not_to_be_created() {
-    for (found, kind) in [
-        ([named("n", doc! { "name": 1 }), expiring(0)], IndexProblemKind::NotUnique),
-        ([unique(), named("e", doc! { "expiresAt": 1 })], IndexProblemKind::Expiry { found: None }),
-    ] {
-        let problem = only(&found);
-        assert_eq!((&problem.kind, problem.is_to_be_created()), (&kind, false));
-    }
-    let sparse = FoundIndex { is_sparse: true, ..unique() };
-    assert!(!only(&[sparse, expiring(0)]).is_to_be_created());
-    let missing = problems(&[]);
-    assert!(missing.iter().all(IndexProblem::is_to_be_created), "{missing:?}");
-}
-
-#[test]
 fn an_expiry_of_any_type_is_understood() {
     for zero in [Bson::Int32(0), Bson::Int64(0), Bson::Double(0.0), Bson::Double(-0.0)] {
         assert_eq!(problems(&[unique(), expiring(zero)]), []);
@@ -78,6 +63,10 @@ fn only_the_key_that_a_hint_finds_is_the_key() {
 
 #[test]
 fn only_a_unique_second_index_on_expires_at_is_a_problem() {
+    for key in [doc! { "value": 1 }, doc! { "value": -1 }, doc! { "value": 1, "name": 1 }] {
+        let unique_value = FoundIndex { is_unique: true, ..named("mine", key) };
+        assert_eq!(problems(&[unique(), expiring(0), unique_value]), []);
+    }
     let sparse = FoundIndex { is_sparse: true, name: "s".to_owned(), ..expiring(60) };
     assert_eq!(problems(&[unique(), sparse, expiring(0)]), []);
     let second = named("u", doc! { "expiresAt": 1 });
@@ -94,14 +83,6 @@ fn of_several_look_alikes_each_is_named() {
     assert!(!found.iter().any(IndexProblem::is_to_be_created), "made beside: {found:?}");
     let problem = text(&found).unwrap();
     assert!(problem.contains("`s`") && problem.contains("`c`"), "{problem}");
-}
-
-#[test]
-fn a_unique_index_on_value_is_no_problem() {
-    for key in [doc! { "value": 1 }, doc! { "value": -1 }, doc! { "value": 1, "name": 1 }] {
-        let index = FoundIndex { is_unique: true, ..named("mine", key) };
-        assert_eq!(problems(&[unique(), expiring(0), index]), []);
-    }
 }
 
 #[test]

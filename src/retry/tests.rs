@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mongo_lease_core::rules::{Instant, MAYBE_APPLIED};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 use super::{RetryPolicy, until_answered};
 use crate::clock::Clock;
@@ -19,7 +20,7 @@ type Attempt = (oneshot::Sender<AttemptResult<u32>>, Stage);
 fn call(
     attempt_timeout: Duration,
     wait: Duration,
-) -> (mpsc::UnboundedReceiver<Attempt>, impl Future<Output = AttemptResult<(u32, PriorEffect)>>) {
+) -> (mpsc::UnboundedReceiver<Attempt>, JoinHandle<AttemptResult<(u32, PriorEffect)>>) {
     let (sender, attempts) = mpsc::unbounded_channel();
     let policy = RetryPolicy { attempt_timeout, deadline: Clock::default().now().after(wait) };
     let call = async move {
@@ -33,7 +34,7 @@ fn call(
         let answer = until_answered(&clock, policy, start_attempt, |_| false);
         answer.await.map(|answer| (answer.reply, answer.earlier))
     };
-    (attempts, call)
+    (attempts, tokio::spawn(call))
 }
 
 fn now() -> Instant {
@@ -44,7 +45,6 @@ fn now() -> Instant {
 #[tokio::test]
 async fn an_attempt_that_waits_in_this_process_is_not_repeated() {
     let (mut attempts, call) = call(SHORT, LONG);
-    let call = tokio::spawn(call);
     let (answer, stage) = attempts.recv().await.unwrap();
     Clock::default().sleep(SHORT * 10).await;
     assert!(attempts.try_recv().is_err(), "it was repeated before it was sent");
@@ -59,15 +59,11 @@ async fn an_attempt_that_waits_in_this_process_is_not_repeated() {
 #[tokio::test]
 async fn an_answer_withdraws_the_attempt_that_waits() {
     let (mut attempts, call) = call(SHORT, LONG);
-    let call = tokio::spawn(call);
     let (answer, stage) = attempts.recv().await.unwrap();
     assert!(stage.send(now()));
     let (_second, second_stage) = attempts.recv().await.unwrap();
-    let (third, _) = match second_stage.send(now()) {
-        true => attempts.recv().await.unwrap(),
-        false => panic!("its caller still waits"),
-    };
-    drop(third);
+    assert!(second_stage.send(now()), "its caller still waits");
+    drop(attempts.recv().await.unwrap());
     assert!(answer.send(Ok(7)).is_ok());
     assert_eq!(call.await.unwrap().unwrap(), (7, PriorEffect::Unanswered));
 }
@@ -76,7 +72,7 @@ async fn an_answer_withdraws_the_attempt_that_waits() {
 #[tokio::test]
 async fn a_call_that_was_never_sent_has_changed_nothing() {
     let (mut attempts, call) = call(SHORT, SHORT * 3);
-    let failure = call.await.unwrap_err();
+    let failure = call.await.unwrap().unwrap_err();
     assert!(matches!(failure.cause, Cause::NotSent) && !failure.outcome.maybe_applied);
     let (_answer, stage) = attempts.recv().await.unwrap();
     assert!(stage.is_withdrawn() && !stage.send(now()));
@@ -85,7 +81,6 @@ async fn a_call_that_was_never_sent_has_changed_nothing() {
 #[tokio::test]
 async fn a_call_that_was_sent_may_have_been_applied() {
     let (mut attempts, call) = call(LONG, SHORT * 3);
-    let call = tokio::spawn(call);
     let (_answer, stage) = attempts.recv().await.unwrap();
     assert!(stage.send(now()));
     let failure: Failure = call.await.unwrap().unwrap_err();

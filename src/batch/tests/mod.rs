@@ -3,18 +3,19 @@
 mod overload;
 mod split;
 
-use std::collections::HashMap;
+use std::iter;
 use std::time::Duration;
 
-use mongo_lease_core::rules::{BATCH_MAX, BOUND_MIN, Instant, Lane, MAYBE_APPLIED, UNDER_WAY_MAX};
+use mongo_lease_core::rules::{BATCH_MAX, Instant, Lane, MAYBE_APPLIED, UNDER_WAY_MAX};
 use mongodb::Client;
+use mongodb::error::{CommandError, ErrorKind};
 use mongodb::options::{ClientOptions, ServerAddress};
 use tokio::sync::{mpsc, oneshot};
 
 use super::op::BatchOp;
 use super::{Batcher, PATIENCE};
 use crate::clock::Clock;
-use crate::failure::{Cause, Failure, NOT_SENT};
+use crate::failure::{Cause, Failure, NOT_SENT, driver_failure};
 use crate::hints::Hints;
 use crate::runner::{AttemptLimits, AttemptResult, Backend, Pace, Pending, Runner, Slot};
 
@@ -28,10 +29,7 @@ const SLOTS: usize = 20;
 const PANIC: u32 = 0;
 
 /// The documents that the items are about, two items each.
-const NAMES: [&str; 20] = [
-    "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s",
-    "t",
-];
+const NAMES: &str = "abcdefghijklmnopqrst";
 
 /// The answer to an item.
 fn answer_to(item: u32) -> AttemptResult<u32> {
@@ -45,12 +43,30 @@ fn unanswered() -> Failure {
     Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline }
 }
 
+/// A failure that the server itself reports: the command was cut off at its time limit.
+fn cut_off() -> Failure {
+    let reply = serde_json::json!({ "code": 50, "codeName": "AsItIs", "errmsg": "wanted" });
+    let command: CommandError = serde_json::from_value(reply).unwrap();
+    driver_failure(ErrorKind::Command(command).into())
+}
+
 /// A command under way.
 struct SentBatch {
     items: Vec<u32>,
     deadline: Instant,
     is_blocked: bool,
     come_back: oneshot::Sender<Result<(), Failure>>,
+}
+
+impl SentBatch {
+    /// It is carried out, with an answer to each of its items.
+    fn succeeds(self) {
+        self.come_back.send(Ok(())).expect("it is awaited");
+    }
+
+    fn fails(self, failure: Failure) {
+        self.come_back.send(Err(failure)).expect("it is awaited");
+    }
 }
 
 /// Reports each command to the test, and answers it when the test says so.
@@ -63,7 +79,8 @@ impl BatchOp for Fake {
     const LANE: Lane = Lane::Acquire;
 
     fn name(item: &u32) -> &str {
-        NAMES[(*item as usize / 2) % NAMES.len()]
+        let at = (*item as usize / 2) % NAMES.len();
+        &NAMES[at..=at]
     }
 
     async fn attempt(
@@ -131,14 +148,18 @@ impl Harness {
     /// All slots are occupied: every later call waits.
     async fn full() -> Harness {
         let mut harness = Harness::new().await;
-        for _ in 0..UNDER_WAY_MAX {
-            let caller = harness.start(2);
-            harness.callers.push(caller);
-            let batch = harness.batch_at_once().await;
-            assert_eq!(batch.items, [2]);
-            harness.fillers.push(batch);
-        }
+        harness.fill(UNDER_WAY_MAX).await;
         harness
+    }
+
+    /// Occupies so many slots. Commands beyond the usual number go when the others take too long.
+    async fn fill(&mut self, slots: usize) {
+        while self.fillers.len() < slots {
+            self.callers.push(self.start(2));
+            let batch = self.batch().await;
+            assert_eq!(batch.items, [2]);
+            self.fillers.push(batch);
+        }
     }
 
     fn start(&self, item: u32) -> Pending<u32> {
@@ -176,14 +197,26 @@ impl Harness {
         assert!(self.batches.try_recv().is_err(), "it went, and was to wait");
     }
 
-    async fn told(&mut self) -> (u32, Option<u32>) {
-        soon(self.told.recv()).await.expect("somebody can tell")
+    /// A command with these items goes at once, and is carried out.
+    async fn carries_out(&mut self, items: &[u32]) {
+        let batch = self.batch_at_once().await;
+        assert_eq!(batch.items, items);
+        batch.succeeds();
+    }
+
+    /// The next answers, ordered by their items.
+    async fn told(&mut self, how_many: usize) -> Vec<(u32, Option<u32>)> {
+        let mut told = Vec::new();
+        for _ in 0..how_many {
+            told.push(soon(self.told.recv()).await.expect("somebody can tell"));
+        }
+        told.sort_unstable();
+        told
     }
 
     /// Answers one of the commands that occupy the slots.
     fn one_comes_back(&mut self) {
-        let filler = self.fillers.pop().expect("there is one");
-        filler.come_back.send(Ok(())).expect("it is awaited");
+        self.fillers.pop().expect("there is one").succeeds();
     }
 
     /// Answers everything, then checks that the state is as at the start and that no task is left.
@@ -216,6 +249,13 @@ async fn answered(under_way: Pending<u32>) -> Option<u32> {
     soon(under_way).await.ok()
 }
 
+/// Asserts that each call has the answer to its item.
+async fn assert_answered(items: &[u32], calls: impl IntoIterator<Item = Pending<u32>>) {
+    for (item, call) in iter::zip(items, calls) {
+        assert_eq!(answered(call).await, answer_to(*item).ok(), "{item}");
+    }
+}
+
 #[tokio::test]
 async fn a_lone_call_goes_at_once_and_alone() {
     let mut harness = Harness::new().await;
@@ -223,10 +263,10 @@ async fn a_lone_call_goes_at_once_and_alone() {
         let deadline = Clock::default().now().after(LONG);
         let call = harness.start_until(8, deadline);
         let batch = harness.batch_at_once().await;
-        assert_eq!((batch.items, batch.deadline), (vec![8], deadline));
-        batch.come_back.send(Ok(())).unwrap();
+        assert_eq!((&batch.items[..], batch.deadline), (&[8][..], deadline));
+        batch.succeeds();
         assert_eq!(answered(call).await, Some(80));
-        assert_eq!(harness.told().await, (8, Some(80)));
+        assert_eq!(harness.told(1).await, [(8, Some(80))]);
         harness.runner.idle(Clock::default().now().after(LONG)).await;
     }
     harness.assert_is_idle().await;
@@ -235,56 +275,30 @@ async fn a_lone_call_goes_at_once_and_alone() {
 #[tokio::test]
 async fn queued_calls_share_a_batch_in_order_with_a_result_each() {
     let mut harness = Harness::full().await;
-    let deadlines: Vec<_> =
-        [3, 9, 5].map(|more| Clock::default().now().after(LONG * more)).to_vec();
+    let deadlines = [3, 9, 5].map(|more| Clock::default().now().after(LONG * more));
     let items = [14, 11, 12];
-    let calls: Vec<_> = std::iter::zip(items, &deadlines)
-        .map(|(item, deadline)| harness.start_until(item, *deadline))
+    let calls: Vec<_> = iter::zip(items, deadlines)
+        .map(|(item, deadline)| harness.start_until(item, deadline))
         .collect();
     harness.nothing_goes();
     harness.one_comes_back();
     let batch = harness.batch_at_once().await;
-    assert_eq!(batch.items, items);
     // The command runs as long as one of its calls waits: until the later deadline.
-    assert_eq!(batch.deadline, deadlines[1]);
-    batch.come_back.send(Ok(())).unwrap();
-    let mut answers = Vec::new();
-    for call in calls {
-        answers.push(answered(call).await);
-    }
-    assert_eq!(answers, [Some(140), None, Some(120)]);
+    assert_eq!((&batch.items[..], batch.deadline), (&items[..], deadlines[1]));
+    batch.succeeds();
+    assert_answered(&items, calls).await;
     harness.assert_is_idle().await;
 }
 
 #[tokio::test]
 async fn no_more_go_together_than_may() {
     let mut harness = Harness::full().await;
-    let more = BATCH_MAX + 3;
-    let items: Vec<u32> = (1..).take(more).collect();
+    let items: Vec<u32> = (1..).take(BATCH_MAX + 3).collect();
     let calls: Vec<_> = items.iter().map(|item| harness.start(*item)).collect();
     harness.one_comes_back();
-    let first = harness.batch_at_once().await;
-    assert_eq!(first.items, items[..BATCH_MAX]);
-    first.come_back.send(Ok(())).unwrap();
-    let rest = harness.batch_at_once().await;
-    assert_eq!(rest.items, items[BATCH_MAX..]);
-    rest.come_back.send(Ok(())).unwrap();
-    for (item, call) in std::iter::zip(items, calls) {
-        assert_eq!(answered(call).await, answer_to(item).ok());
-    }
-    harness.assert_is_idle().await;
-}
-
-/// A call waits for the commands under way no longer than a batch may take. One with less time than that goes alone.
-#[tokio::test]
-async fn a_call_with_little_time_left_goes_at_once_and_alone() {
-    let mut harness = Harness::full().await;
-    let over = Clock::default().now().after(BOUND_MIN / 2);
-    let hurried = harness.start_until(6, over);
-    let batch = harness.batch_at_once().await;
-    assert_eq!((batch.items, batch.deadline), (vec![6], over));
-    batch.come_back.send(Ok(())).unwrap();
-    assert_eq!(answered(hurried).await, Some(60));
+    harness.carries_out(&items[..BATCH_MAX]).await;
+    harness.carries_out(&items[BATCH_MAX..]).await;
+    assert_answered(&items, calls).await;
     harness.assert_is_idle().await;
 }
 
@@ -293,7 +307,6 @@ async fn a_call_whose_time_is_over_sends_nothing_and_is_told_so() {
     let mut harness = Harness::new().await;
     let failure = soon(harness.start_until(6, Clock::default().now())).await.unwrap_err();
     assert_eq!(failure.outcome, NOT_SENT.outcome);
-    assert!(!failure.outcome.maybe_applied);
     harness.nothing_goes();
     harness.assert_is_idle().await;
 }
@@ -302,25 +315,22 @@ async fn a_call_whose_time_is_over_sends_nothing_and_is_told_so() {
 async fn nobody_waits_for_a_command_that_takes_too_long() {
     let mut harness = Harness::full().await;
     let started = Clock::default().now();
-    let waiting = [12, 14].map(|item| harness.start(item));
+    let items = [12, 14];
+    let waiting = items.map(|item| harness.start(item));
     // No command is answered.
     let batch = harness.batch().await;
-    assert_eq!(batch.items, [12, 14]);
+    assert_eq!(batch.items, items);
     let waited = Clock::default().now().since(started);
     assert!(waited < PATIENCE * 20, "{waited:?}");
-    batch.come_back.send(Ok(())).unwrap();
-    let [first, second] = waiting;
-    assert_eq!((answered(first).await, answered(second).await), (Some(120), Some(140)));
+    batch.succeeds();
+    assert_answered(&items, waiting).await;
     // The late commands are answered all the same, and free no second slot when they are.
-    let mut told = HashMap::new();
     while !harness.fillers.is_empty() {
         harness.one_comes_back();
     }
-    for _ in 0..UNDER_WAY_MAX + 2 {
-        let (item, answer) = harness.told().await;
-        told.insert(item, answer);
-    }
-    assert_eq!(told, HashMap::from([(2, Some(20)), (12, Some(120)), (14, Some(140))]));
+    let mut told = harness.told(UNDER_WAY_MAX + 2).await;
+    told.dedup();
+    assert_eq!(told, [(2, Some(20)), (12, Some(120)), (14, Some(140))]);
     harness.assert_is_idle().await;
 }
 
@@ -333,9 +343,7 @@ async fn a_command_in_which_something_breaks_does_not_stop_the_line() {
     let failure = soon(broken).await.unwrap_err();
     assert!(failure.outcome.maybe_applied);
     let next = harness.start(16);
-    let batch = harness.batch_at_once().await;
-    assert_eq!(batch.items, [16]);
-    batch.come_back.send(Ok(())).unwrap();
+    harness.carries_out(&[16]).await;
     assert_eq!(answered(next).await, Some(160));
     harness.assert_is_idle().await;
 }
@@ -343,21 +351,18 @@ async fn a_command_in_which_something_breaks_does_not_stop_the_line() {
 #[tokio::test]
 async fn what_was_answered_is_told_when_the_caller_has_gone() {
     let mut harness = Harness::full().await;
-    let gone = harness.start(18);
-    let kept = harness.start(20);
+    let (gone, kept) = (harness.start(18), harness.start(20));
     drop(harness.start_until(22, Clock::default().now()));
+    // It is withdrawn before it was sent.
+    drop(harness.start(24));
     harness.one_comes_back();
     let batch = harness.batch_at_once().await;
     // Also for a caller that has gone: the cleanup that follows may need the result.
     assert_eq!(batch.items, [18, 20]);
     drop(gone);
-    batch.come_back.send(Ok(())).unwrap();
+    batch.succeeds();
     assert_eq!(answered(kept).await, Some(200));
-    let mut told = Vec::new();
-    for _ in 0..4 {
-        told.push(harness.told().await);
-    }
-    told.sort_unstable();
-    assert_eq!(told, [(2, Some(20)), (18, Some(180)), (20, Some(200)), (22, None)]);
+    let wanted = [(2, Some(20)), (18, Some(180)), (20, Some(200)), (22, None), (24, None)];
+    assert_eq!(harness.told(5).await, wanted);
     harness.assert_is_idle().await;
 }
