@@ -42,9 +42,7 @@ fn every_test_that_is_named_exists() {
         let rows: Vec<&str> = rows.filter(|row| !is_head(row)).collect();
         assert!(rows.len() >= rows_min, "{page}: {} rows were found", rows.len());
         for row in rows {
-            // The last cell of a row has the tests.
-            let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
-            let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+            let names = names_in(row);
             if names.is_empty() {
                 unknown.push(format!("{page}: a row without a test: {row}"));
             }
@@ -55,8 +53,7 @@ fn every_test_that_is_named_exists() {
     // Found by the function's name alone.
     let functions: BTreeSet<&str> = tests.iter().filter_map(|it| it.rsplit("::").next()).collect();
     for row in bugs.lines().filter(|line| line.starts_with("//! | ") && line.contains('`')) {
-        let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
-        let name = cell.split('`').nth(1).unwrap();
+        let name = names_in(row)[0];
         if !functions.contains(name) {
             unknown.push(format!("tests/it/main.rs: {name}"));
         }
@@ -78,6 +75,12 @@ fn the_page_names_the_modules_that_run_on_both_backends() {
         .map(|module| module.split("::").next().unwrap().to_owned())
         .collect();
     assert_eq!(named, modules.iter().map(String::as_str).collect());
+}
+
+/// The names in the last cell of a row, which has the tests.
+fn names_in(row: &str) -> Vec<&str> {
+    let cell = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+    cell.split('`').skip(1).step_by(2).collect()
 }
 
 /// The full names of all tests.
