@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use futures_util::{StreamExt, TryStreamExt};
-use mongo_lease::mongodb::Database;
-use mongo_lease::mongodb::bson::{Document, doc};
+use futures_util::StreamExt;
+use mongo_lease::mongodb::bson::doc;
 use mongo_lease::mongodb::options::{
-    Acknowledgment, ClientOptions, ReadPreference, SelectionCriteria, ServerApi, ServerApiVersion,
-    WriteConcern,
+    Acknowledgment, ClientOptions, DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria,
+    ServerApi, ServerApiVersion, WriteConcern,
 };
-use mongo_lease::{Attempt, Event, LeaseManager, Released, Tuning};
+use mongo_lease::{Event, LeaseManager, Released, Tuning};
 use mongo_lease_testbed::{ReplicaSet, Server, TestDatabase};
 use tokio::task::JoinSet;
 
-use crate::common::migrated;
+use crate::common::{migrated, refused};
+use crate::inspect::names_of;
+use crate::patience::locks;
 use crate::spy::Spy;
 
 #[tokio::test]
@@ -38,8 +39,7 @@ async fn reads_use_the_primary_even_if_the_client_prefers_secondaries() {
         options.selection_criteria = Some(SelectionCriteria::ReadPreference(preference));
     };
     let database = TestDatabase::of(&set.client_with(secondary).await);
-    let leases = LeaseManager::builder(&database).ensure_indexes(true);
-    let leases = leases.build().await.unwrap();
+    let leases = LeaseManager::builder(&database).ensure_indexes(true).build().await.unwrap();
     everything_works(&leases).await;
     // A secondary has a grant a moment later, and this reads at once.
     for round in 0..50 {
@@ -47,24 +47,31 @@ async fn reads_use_the_primary_even_if_the_client_prefers_secondaries() {
         let lease = leases.acquire(&name).await.unwrap();
         let info = leases.get(&name).await.unwrap().expect("seen at once");
         assert_eq!(info.value.as_deref(), Some(lease.value()));
-        let listed: Vec<_> =
-            leases.list().prefix(&name).stream().unwrap().try_collect().await.unwrap();
-        assert_eq!(listed.len(), 1);
+        assert_eq!(names_of(leases.list().prefix(&name)).await, [name.as_str()]);
         lease.release().await.unwrap();
         assert_eq!(leases.get(&name).await.unwrap(), None, "gone at once");
     }
 }
 
+/// The options of the database ask for `w: 1` as well, and for reads of what no majority has.
 #[tokio::test]
 async fn writes_use_majority_even_if_the_client_is_set_to_w_1() {
     let spy = Spy::default();
-    let leases = with(|options| {
-        options.write_concern =
-            Some(WriteConcern::builder().w(Acknowledgment::Nodes(1)).journal(false).build());
+    let one = WriteConcern::builder().w(Acknowledgment::Nodes(1)).journal(false).build();
+    let change = |options: &mut ClientOptions| {
+        options.write_concern = Some(one.clone());
         spy.listen(options);
-    })
-    .await;
-    everything_works(&leases).await;
+    };
+    let database = migrated(Server::shared()).await;
+    let preference = ReadPreference::SecondaryPreferred { options: None };
+    let options = DatabaseOptions::builder()
+        .write_concern(one.clone())
+        .read_concern(ReadConcern::available())
+        .selection_criteria(SelectionCriteria::ReadPreference(preference))
+        .build();
+    let client = Server::shared().client_with(change).await;
+    let careless = client.database_with_options(database.name(), options);
+    everything_works(&LeaseManager::builder(&careless).build().await.unwrap()).await;
     let mut writes = 0;
     for (name, command) in spy.commands() {
         if ["findAndModify", "update", "delete"].contains(&name.as_str()) {
@@ -74,30 +81,31 @@ async fn writes_use_majority_even_if_the_client_is_set_to_w_1() {
         }
     }
     assert!(writes >= 6, "{writes}");
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
 #[tokio::test]
-async fn a_client_without_retries_will_do() {
-    let leases = with(|options| {
+async fn clients_without_retries_api_or_connections_will_do() {
+    fn strict_api(options: &mut ClientOptions) {
+        let api = ServerApi::builder().version(ServerApiVersion::V1).strict(true);
+        options.server_api = Some(api.deprecation_errors(true).build());
+    }
+    fn no_retries(options: &mut ClientOptions) {
         options.retry_writes = Some(false);
         options.retry_reads = Some(false);
-    })
-    .await;
-    everything_works(&leases).await;
-}
-
-#[tokio::test]
-async fn the_strict_stable_api_will_do() {
-    let api = ServerApi::builder().version(ServerApiVersion::V1).strict(true);
-    let api = api.deprecation_errors(true).build();
-    let leases = with(|options| options.server_api = Some(api)).await;
-    everything_works(&leases).await;
-}
-
-#[tokio::test]
-async fn pools_of_1_2_and_10_connections_will_do() {
-    for size in [1, 2, 10] {
-        let leases = with(|options| options.max_pool_size = Some(size)).await;
+    }
+    let clients: [(&str, fn(&mut ClientOptions)); 5] = [
+        ("no retries", no_retries),
+        ("the strict Stable API alone", strict_api),
+        ("one connection", |options| options.max_pool_size = Some(1)),
+        ("two connections", |options| options.max_pool_size = Some(2)),
+        ("ten connections", |options| options.max_pool_size = Some(10)),
+    ];
+    for (what, change) in clients {
+        // Shown where the test fails.
+        eprintln!("a client with {what}");
+        let database = TestDatabase::of(&Server::shared().client_with(change).await);
+        let leases = LeaseManager::builder(&database).ensure_indexes(true).build().await.unwrap();
         everything_works(&leases).await;
         many_at_once(&leases).await;
     }
@@ -106,35 +114,21 @@ async fn pools_of_1_2_and_10_connections_will_do() {
 #[tokio::test]
 async fn one_command_at_a_time_will_do() {
     let database = migrated(Server::shared()).await;
-    let leases = LeaseManager::builder(&database)
-        .tuning(Tuning::default().max_in_flight(1))
-        .build()
-        .await
-        .unwrap();
+    let leases = LeaseManager::builder(&database).tuning(Tuning::default().max_in_flight(1));
+    let leases = leases.build().await.unwrap();
     everything_works(&leases).await;
     many_at_once(&leases).await;
 }
 
-/// A manager behind a client with these options; its indexes are made through it as well.
-async fn with(change: impl FnOnce(&mut ClientOptions)) -> LeaseManager {
-    let client = Server::shared().client_with(change).await;
-    let database: &Database = &TestDatabase::of(&client);
-    let leases = LeaseManager::builder(database).ensure_indexes(true);
-    leases.build().await.unwrap()
-}
-
 /// Uses every method once.
-async fn everything_works(leases: &LeaseManager) {
+pub(crate) async fn everything_works(leases: &LeaseManager) {
     let lease = leases.acquire("a").metadata(doc! { "x": 1 }).await.unwrap();
     let token = lease.token().unwrap();
-    let Attempt::Busy(held) = leases.try_acquire("a").await.unwrap() else {
-        panic!("granted twice");
-    };
+    let held = refused(leases, "a").await;
     assert_eq!(held.value.as_deref(), Some(lease.value()));
     lease.renew().await.unwrap();
     assert!(leases.get("a").await.unwrap().is_some());
-    let listed: Vec<_> = leases.list().stream().unwrap().try_collect().await.unwrap();
-    assert_eq!(listed.len(), 1);
+    assert_eq!(names_of(leases.list()).await, ["a"]);
 
     let waiting = tokio::spawn(leases.acquire("a").into_future());
     let key = lease.detach().await.unwrap();
@@ -169,24 +163,5 @@ async fn many_at_once(leases: &LeaseManager) {
         });
     }
     tasks.join_all().await;
-    let left: Vec<_> = leases.list().stream().unwrap().try_collect::<Vec<_>>().await.unwrap();
-    assert_eq!(left, Vec::new());
-}
-
-/// The database's own options ask for `w: 1` as well.
-#[tokio::test]
-async fn the_options_of_the_database_do_not_matter_either() {
-    use mongo_lease::mongodb::options::{DatabaseOptions, ReadConcern};
-    let database = migrated(Server::shared()).await;
-    let one = WriteConcern::builder().w(Acknowledgment::Nodes(1)).build();
-    let preference = ReadPreference::SecondaryPreferred { options: None };
-    let options = DatabaseOptions::builder()
-        .write_concern(one)
-        .read_concern(ReadConcern::available())
-        .selection_criteria(SelectionCriteria::ReadPreference(preference))
-        .build();
-    let other = database.client().database_with_options(database.name(), options);
-    let leases = LeaseManager::builder(&other).build().await.unwrap();
-    everything_works(&leases).await;
-    assert_eq!(database.collection::<Document>("locks").count_documents(doc! {}).await.unwrap(), 0);
+    assert_eq!(names_of(leases.list()).await, Vec::<String>::new());
 }

@@ -13,12 +13,11 @@ use crate::worker::{Worker, as_worker, orders, say};
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// Moves a process's wall clock, and no other of its clocks. `cc` is there: Rust links with it.
+/// Moves the wall clock that a process in Rust reads, and no other of its clocks. `cc` is there: Rust links with it.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
-#include <sys/time.h>
 #include <time.h>
 
 static long offset(void) {
@@ -31,20 +30,6 @@ int clock_gettime(clockid_t id, struct timespec *time) {
     int result = real(id, time);
     if (result == 0 && id == CLOCK_REALTIME) time->tv_sec += offset();
     return result;
-}
-int gettimeofday(struct timeval *restrict time, void *restrict zone) {
-    struct timespec now;
-    (void)zone;
-    clock_gettime(CLOCK_REALTIME, &now);
-    time->tv_sec = now.tv_sec;
-    time->tv_usec = now.tv_nsec / 1000;
-    return 0;
-}
-time_t time(time_t *result) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (result) *result = now.tv_sec;
-    return now.tv_sec;
 }
 "#;
 

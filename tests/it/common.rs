@@ -4,8 +4,12 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{Acquire, Attempt, Error, LeaseManager, LeaseManagerBuilder, Released};
+use mongo_lease::{
+    Acquire, Attempt, Error, Lease, LeaseInfo, LeaseManager, LeaseManagerBuilder, Released,
+};
 use mongo_lease_testbed::{Server, TestDatabase};
+
+use crate::patience::{Listener, soon};
 
 /// A ttl that ends within a test.
 pub(crate) const SHORT_TTL: Duration = Duration::from_millis(400);
@@ -54,4 +58,27 @@ pub(crate) fn assert_done(released: Released, what: impl Display) {
 pub(crate) async fn document(database: &TestDatabase, name: &str) -> Option<Document> {
     let locks = database.collection::<Document>("locks");
     locks.find_one(doc! { "name": name }).await.expect("a look at the document")
+}
+
+/// The lease, which is free, of one attempt.
+pub(crate) async fn granted(leases: &LeaseManager, name: &str) -> Lease {
+    let answer = leases.try_acquire(name).await.unwrap_or_else(|error| panic!("{name:?}: {error}"));
+    answer.granted().unwrap_or_else(|| panic!("{name:?} is not free"))
+}
+
+/// The lease as the refusal of one attempt shows it.
+pub(crate) async fn refused(leases: &LeaseManager, name: &str) -> LeaseInfo {
+    match leases.try_acquire(name).await {
+        Ok(Attempt::Busy(info)) => *info,
+        answer => panic!("{name:?} is to be refused: {answer:?}"),
+    }
+}
+
+/// Hands the lease on to a call of this manager, which the change stream wakes.
+pub(crate) async fn handed_on(lease: Lease, to: &LeaseManager) -> Lease {
+    let mut events = Listener::of(to);
+    let waiting = tokio::spawn(to.acquire(lease.name()).wait_forever().into_future());
+    events.watching().await;
+    assert_eq!(lease.release().await.expect("a hand-on"), Released::Released);
+    soon("the lease is handed on", waiting).await.unwrap().expect("a lease")
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{Acquire, Error, Event, Lease, LeaseManager, Released, Result};
+use mongo_lease::{Acquire, Error, LeaseManager, Released, Result};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 use crate::common::{builder, document, migrated};
-use crate::patience::{Listener, bounded, locks, until};
+use crate::patience::{locks, until};
 
 /// Another program writes a text into the lease's expiry. Returns the document after that.
 async fn damage(database: &TestDatabase, name: &str) -> Document {
@@ -30,29 +30,6 @@ async fn is_refused(
     assert_eq!(document(database, name).await.as_ref(), Some(damaged), "{what}: it was touched");
 }
 
-/// Releases a lease of this kind by its handle, after a damage, with and without a waiter.
-async fn handles(leases: &LeaseManager, database: &TestDatabase, what: &str, acquire: Kind) {
-    let name = format!("{what}, alone");
-    let held = acquire(leases, &name).await.unwrap();
-    let damaged = damage(database, &name).await;
-    is_refused(database, &damaged, held.release().await, &name).await;
-
-    let name = format!("{what}, with a waiter");
-    let held = acquire(leases, &name).await.unwrap();
-    // Another manager's, so that it has an entry of its own.
-    let others = builder(database).build().await.unwrap();
-    let mut events = Listener::of(&others);
-    let waiting = tokio::spawn(acquire(&others, &name).wait_forever().into_future());
-    events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
-    let damaged = damage(database, &name).await;
-    is_refused(database, &damaged, held.release().await, &name).await;
-    waiting.abort();
-    assert!(waiting.await.unwrap_err().is_cancelled(), "{name}");
-    // A waiter that leaves writes nothing either.
-    bounded(others.shutdown()).await;
-    assert_eq!(document(database, &name).await, Some(damaged), "{name}: it was touched");
-}
-
 type Kind = fn(&LeaseManager, &str) -> Acquire;
 
 #[tokio::test]
@@ -71,15 +48,13 @@ async fn no_handle_releases_a_damaged_lease() {
     for (kind, acquire) in kinds {
         for (leases, how) in [(&plain, "deleted"), (&tombstones, "made a tombstone")] {
             let name = format!("{kind}, {how}");
+            let mut held = vec![acquire(leases, &name).await.unwrap()];
             if kind == "one of two permits" {
-                // A second caller would not wait.
-                let held = acquire(leases, &name).await.unwrap();
-                let beside = acquire(leases, &name).await.unwrap();
-                let damaged = damage(&database, &name).await;
-                is_refused(&database, &damaged, held.release().await, &name).await;
-                is_refused(&database, &damaged, beside.release().await, &name).await;
-            } else {
-                handles(leases, &database, &name, acquire).await;
+                held.push(acquire(leases, &name).await.unwrap());
+            }
+            let damaged = damage(&database, &name).await;
+            for lease in held {
+                is_refused(&database, &damaged, lease.release().await, &name).await;
             }
         }
     }
@@ -89,18 +64,14 @@ async fn no_handle_releases_a_damaged_lease() {
 async fn no_release_by_name_ends_a_damaged_lease() {
     let database = migrated(Server::shared()).await;
     let leases = builder(&database).build().await.unwrap();
-    let value = |lease: &Lease| lease.value().to_owned();
-    for name in ["a", "b"] {
-        let lease = leases.acquire(name).value(format!("mine:{name}")).await.unwrap();
-        let (value, key) = (value(&lease), lease.detach().await.unwrap());
-        let damaged = damage(&database, name).await;
-        is_refused(&database, &damaged, leases.release(name, &value).await, "release").await;
-        let detached = leases.release_detached(&key).await;
-        is_refused(&database, &damaged, detached, "release_detached").await;
-        // Another's value is not held, damaged or not.
-        let other = leases.release(name, "another").await.unwrap();
-        assert_eq!(other, Released::NotHeld);
-    }
+    let lease = leases.acquire("a").await.unwrap();
+    let (value, key) = (lease.value().to_owned(), lease.detach().await.unwrap());
+    let damaged = damage(&database, "a").await;
+    is_refused(&database, &damaged, leases.release("a", &value).await, "release").await;
+    let detached = leases.release_detached(&key).await;
+    is_refused(&database, &damaged, detached, "release_detached").await;
+    // Another's value is not held, damaged or not.
+    assert_eq!(leases.release("a", "another").await.unwrap(), Released::NotHeld);
     let share = leases.semaphore("shared", 3).acquire().await.unwrap();
     let damaged = damage(&database, "shared").await;
     let forced = leases.release("shared", share.value()).await;

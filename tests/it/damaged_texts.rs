@@ -38,21 +38,15 @@ fn damaged(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
 #[test]
 fn a_text_is_a_token_only_where_it_is_its_number() {
     const TEXTS: [&str; 5] = ["0", "7300000000000000001", "18446744073709551615", "00042", ""];
-    let (texts, is_number) = (damaged(&TEXTS), |c: char| c.is_ascii_digit());
-    let seed = Seed::fixed("damaged tokens", USUAL);
-    let outcome = runner(&seed).run(&texts, |text| {
-        match text.parse::<Token>() {
-            Ok(token) => {
-                assert!(text.chars().all(is_number), "{text:?}");
-                let plain = text.trim_start_matches('0');
-                let plain = if plain.is_empty() { "0" } else { plain };
-                assert_eq!(token.to_string(), plain);
-            }
-            Err(_) => assert!(text.parse::<u64>().is_err() || text.starts_with('+'), "{text:?}"),
+    check("damaged tokens", &TEXTS, |text| match text.parse::<Token>() {
+        Ok(token) => {
+            assert!(text.chars().all(|it| it.is_ascii_digit()), "{text:?}");
+            let plain = text.trim_start_matches('0');
+            let plain = if plain.is_empty() { "0" } else { plain };
+            assert_eq!(token.to_string(), plain);
         }
-        Ok(())
+        Err(_) => assert!(text.parse::<u64>().is_err() || text.starts_with('+'), "{text:?}"),
     });
-    outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
 #[test]
@@ -61,29 +55,31 @@ fn a_text_is_a_key_only_where_it_says_everything() {
         r#"{"name":"a","value":"m-1","grant":"m-1.2","token":"7300000000000000001"}"#,
         r#"{"token":"5","grant":"","value":"","name":""}"#,
     ];
-    let seed = Seed::fixed("damaged keys", USUAL);
-    let outcome = runner(&seed).run(&damaged(&TEXTS), |text| {
-        if let Ok(key) = serde_json::from_str::<LeaseKey>(&text) {
-            let json: serde_json::Value = serde_json::from_str(&text).unwrap();
-            assert_eq!(json["name"].as_str(), Some(key.name()));
-            assert_eq!(json["value"].as_str(), Some(key.value()));
-            let token = json["token"].as_str().and_then(|token| token.parse().ok());
-            assert_eq!(token, Some(key.token()));
-            // It survives a round trip.
-            let again = serde_json::to_string(&key).unwrap();
-            assert_eq!(serde_json::from_str::<LeaseKey>(&again).unwrap(), key);
-        }
-        Ok(())
+    check("damaged keys", &TEXTS, |text| {
+        let Ok(key) = serde_json::from_str::<LeaseKey>(text) else { return };
+        let json: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(json["name"].as_str(), Some(key.name()));
+        assert_eq!(json["value"].as_str(), Some(key.value()));
+        let token = json["token"].as_str().and_then(|token| token.parse().ok());
+        assert_eq!(token, Some(key.token()));
+        // It survives a round trip.
+        let again = serde_json::to_string(&key).unwrap();
+        assert_eq!(serde_json::from_str::<LeaseKey>(&again).unwrap(), key);
     });
-    outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Runs that many cases from this seed.
-fn runner(seed: &Seed) -> TestRunner {
+/// Runs that many cases of these texts, damaged as the seed says.
+fn check(what: &'static str, texts: &'static [&'static str], test: impl Fn(&str)) {
+    let seed = Seed::fixed(what, USUAL);
     let cases = std::env::var("MONGO_LEASE_FUZZ_CASES").map_or(2_000, |text| text.parse().unwrap());
     let number = seed.number().to_le_bytes();
     let mut bytes = [7; 32];
     bytes[..number.len()].copy_from_slice(&number);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let outcome = TestRunner::new_with_rng(config, rng).run(&damaged(texts), |text| {
+        test(&text);
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }

@@ -1,11 +1,11 @@
 //! The first acquire of a name makes its document, and many calls may race to make it.
 
+use futures_util::future::join_all;
 use mongo_lease::mongodb::Client;
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::{Attempt, LeaseManager};
 use mongo_lease_testbed::Server;
-use tokio::task::JoinSet;
 
 use crate::common::migrated;
 use crate::spy::Spy;
@@ -55,13 +55,9 @@ async fn race() {
     let mut orders = orders();
     say("ready");
     while let Some(name) = orders.recv().await {
-        let mut asking = JoinSet::new();
-        for _ in 0..TASKS_EACH {
-            let (leases, name) = (leases.clone(), name.clone());
-            asking.spawn(async move { leases.try_acquire(name).await });
-        }
+        let asking = (0..TASKS_EACH).map(|_| leases.try_acquire(&name));
         let (mut granted, mut busy, mut failed) = (0, 0, Vec::new());
-        for answer in asking.join_all().await {
+        for answer in join_all(asking).await {
             match answer {
                 Ok(Attempt::Granted(lease)) => {
                     granted += 1;

@@ -3,37 +3,52 @@
 mod ensuring;
 mod look_alikes;
 mod running;
-mod users;
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
-use mongo_lease::{Error, LeaseManager};
+use mongo_lease::{Error, LeaseManager, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
+
+use crate::common::granted;
 
 /// The package with the binary that the message names.
 const MIGRATIONS: &str = "mongo-lease-migrations";
 
+/// An empty database.
 pub(crate) async fn fresh() -> TestDatabase {
     Server::shared().database().await
+}
+
+/// A database with these indexes on the leases.
+pub(crate) async fn with_indexes(indexes: impl IntoIterator<Item = Document>) -> TestDatabase {
+    let database = fresh().await;
+    for index in indexes {
+        create_index(&database, index).await;
+    }
+    database
+}
+
+/// Our index on the name, but for these options.
+pub(crate) fn on_name(options: Document) -> Document {
+    let mut index = doc! { "name": "name_1", "key": { "name": 1 }, "unique": true };
+    index.extend(options);
+    index
+}
+
+/// Our index on the expiry, but for these options.
+pub(crate) fn on_expiry(options: Document) -> Document {
+    let mut index =
+        doc! { "name": "expiresAt_1", "key": { "expiresAt": 1 }, "expireAfterSeconds": 0 };
+    index.extend(options);
+    index
 }
 
 pub(crate) async fn run(database: &Database, command: Document) -> Document {
     database.run_command(command).await.expect("the command is accepted")
 }
 
-pub(crate) async fn create_index(
-    database: &Database,
-    name: &str,
-    key: Document,
-    options: Document,
-) {
-    let mut index = doc! { "name": name, "key": key };
-    index.extend(options);
+pub(crate) async fn create_index(database: &Database, index: Document) {
     run(database, doc! { "createIndexes": "locks", "indexes": [index] }).await;
-}
-
-pub(crate) async fn insert(database: &Database, documents: Vec<Document>) {
-    database.collection("locks").insert_many(documents).await.expect("the documents are new");
 }
 
 pub(crate) async fn ensure(database: &Database) -> mongo_lease::Result<LeaseManager> {
@@ -44,18 +59,36 @@ pub(crate) async fn build(database: &Database) -> mongo_lease::Result<LeaseManag
     LeaseManager::builder(database).build().await
 }
 
+/// Ensures the indexes. After that a manager is built without ensuring them, and grants leases.
+pub(crate) async fn ensures_and_grants(database: &Database) {
+    ensure(database).await.expect("the indexes are made");
+    grants(&build(database).await.expect("the indexes are there")).await;
+}
+
+pub(crate) async fn grants(leases: &LeaseManager) {
+    let lease = granted(leases, "a").await;
+    assert_eq!(lease.release().await.expect("a release"), Released::Released);
+}
+
+/// Asserts that nothing is granted, because the indexes are not what they must be.
+pub(crate) async fn grants_nothing(leases: &LeaseManager, name: &str) {
+    let error = leases.try_acquire(name).await.expect_err("nothing is granted");
+    assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
+    assert!(error.to_string().contains("mongo-lease-migrate up"), "{error}");
+}
+
+/// The indexes; none where there is no collection.
 pub(crate) async fn listed(database: &Database) -> Vec<Document> {
-    let reply = run(database, doc! { "listIndexes": "locks" }).await;
+    let Ok(reply) = database.run_command(doc! { "listIndexes": "locks" }).await else {
+        return Vec::new();
+    };
     let batch = reply.get_document("cursor").and_then(|cursor| cursor.get_array("firstBatch"));
     batch.expect("a batch").iter().filter_map(Bson::as_document).cloned().collect()
 }
 
 pub(crate) async fn index(database: &Database, name: &str) -> Document {
-    let found = listed(database).await;
-    found
-        .into_iter()
-        .find(|index| index.get("name").and_then(Bson::as_str) == Some(name))
-        .expect("such an index")
+    let mut found = listed(database).await.into_iter();
+    found.find(|index| index.get_str("name").ok() == Some(name)).expect("such an index")
 }
 
 /// Asserts that `build` is refused; the message names this reason, and the command to run.
@@ -63,7 +96,7 @@ pub(crate) async fn refused(database: &Database, why: &str) {
     let error = build(database).await.expect_err("the manager is refused");
     assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
     let message = error.to_string();
-    assert!(message.contains(why), "{message}");
+    assert!(message.contains(why), "{why}: {message}");
     let command = format!("`mongo-lease-migrate up --db {} --collection locks`", database.name());
     assert!(message.contains(&command), "{message}");
     let install = format!("of the package `{MIGRATIONS}`");
@@ -87,14 +120,9 @@ pub(crate) async fn blocked(database: &Database, why: &str) {
 
 /// Ensuring the indexes is refused for this reason, and changes nothing.
 pub(crate) async fn stuck(database: &Database, why: &str) {
-    let before = listed_if_any(database).await;
+    let before = listed(database).await;
     let error = ensure(database).await.expect_err("something stands in the way");
     assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
-    assert!(error.to_string().contains(why), "{error}");
-    assert_eq!(listed_if_any(database).await, before);
-}
-
-pub(crate) async fn listed_if_any(database: &Database) -> Option<Bson> {
-    let reply = database.run_command(doc! { "listIndexes": "locks" }).await.ok()?;
-    reply.get_document("cursor").ok()?.get("firstBatch").cloned()
+    assert!(error.to_string().contains(why), "{why}: {error}");
+    assert_eq!(listed(database).await, before, "{why}");
 }

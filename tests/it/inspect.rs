@@ -3,16 +3,17 @@
 mod permits;
 mod shared;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use mongo_lease::mongodb::bson::{DateTime, Document, doc};
+use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
 use mongo_lease::{Error, LeaseState, List};
 
 use crate::both::check;
 use crate::bson_types::of_every_other_type;
-use crate::common::{SHORT_TTL, builder, migrated, setup};
+use crate::common::{SHORT_TTL, builder, setup};
+use crate::lent::lent_database;
+use crate::patience::{locks, soon};
 
 #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Job {
@@ -69,6 +70,8 @@ async fn get_tells_who_holds_a_lease_since_when_and_for_how_long() {
         assert!(owner.starts_with("billing@"), "{owner}");
         assert!(owner.ends_with(&format!(":{}", std::process::id())), "{owner}");
         assert_eq!((info.metadata, info.state), (metadata, LeaseState::Held));
+        assert_eq!((info.shared, info.in_use, info.limit), (false, Some(1), Some(1)));
+        assert!(info.holders.is_empty(), "{:?}", info.holders);
         let (acquired_at, expires_at) = (info.acquired_at.unwrap(), info.expires_at.unwrap());
         // The ttl and the maximum clock skew.
         assert_eq!((expires_at - acquired_at).num_milliseconds(), 31_000);
@@ -139,52 +142,14 @@ async fn a_pattern_that_is_too_long_is_refused() {
 }
 
 #[tokio::test]
-async fn lists_are_narrowed_by_owner() {
-    let (database, leases) = setup().await;
-    let _a = leases.acquire("a").owner("billing").await.unwrap();
-    let _b = leases.acquire("b").owner("billing").await.unwrap();
-    let _c = leases.acquire("c").owner("shipping").await.unwrap();
-    let owner = leases.get("a").await.unwrap().unwrap().owner.unwrap();
-    assert_eq!(names_of(leases.list().held_by(&owner)).await, ["a", "b"]);
-    assert_eq!(names_of(leases.list().held_by(&owner).prefix("b")).await, ["b"]);
-    assert_eq!(names_of(leases.list().held_by("billing")).await, Vec::<String>::new());
-    // Another program takes b over, and leaves the former holder's grant in the document.
-    let locks = database.collection::<Document>("locks");
-    let taken = doc! { "$set": { "value": "theirs" } };
-    locks.update_one(doc! { "name": "b" }, taken).await.unwrap();
-    assert_eq!(names_of(leases.list().held_by(&owner)).await, ["a"]);
-}
-
-#[tokio::test]
-async fn more_leases_than_one_page_are_listed_once_each_and_in_order() {
-    let (database, leases) = setup().await;
-    let until = DateTime::from_millis(DateTime::now().timestamp_millis() + 60_000);
-    let names: BTreeSet<String> = (0..350).map(|number| format!("n:{number}")).collect();
-    let documents =
-        names.iter().map(|name| doc! { "name": name, "value": "v", "expiresAt": until });
-    database.collection("locks").insert_many(documents).await.unwrap();
-    let wanted: Vec<String> = names.into_iter().collect();
-    assert_eq!(names_of(leases.list()).await, wanted);
-    assert_eq!(names_of(leases.list().prefix("n:")).await, wanted);
-    // Exactly one page, and exactly two.
-    let locks = database.collection::<Document>("locks");
-    for left in [200, 100] {
-        let drop = doc! { "name": { "$in": &wanted[left..] } };
-        locks.delete_many(drop).await.unwrap();
-        assert_eq!(names_of(leases.list()).await, wanted[..left]);
-    }
-}
-
-#[tokio::test]
 async fn free_leases_are_listed_only_when_asked_for() {
     // Not on the shared server, whose TTL monitor removes expired documents within a second.
-    let server = crate::lent::lent_server().await;
-    let database = migrated(&server).await;
+    let (_server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let _held = leases.acquire("held").await.unwrap();
     let expired = leases.acquire("expired").ttl(SHORT_TTL).renew(false).await.unwrap();
     let key = expired.detach().await.unwrap();
-    let locks = database.collection::<Document>("locks");
+    let locks = locks(&database);
     locks.insert_one(doc! { "name": "never", "expiresAt": null }).await.unwrap();
     locks.insert_one(doc! { "name": "damaged", "expiresAt": "soon" }).await.unwrap();
     // Validity ends a little before the lease does.
@@ -206,29 +171,24 @@ async fn free_leases_are_listed_only_when_asked_for() {
 #[tokio::test]
 async fn documents_of_other_programs_with_odd_names_are_passed_over() {
     let (database, leases) = setup().await;
-    let locks = database.collection::<Document>("locks");
-    let until = DateTime::from_millis(DateTime::now().timestamp_millis() + 60_000);
-    for (_, odd) in of_every_other_type() {
-        // Texts among them are names like any other.
-        if odd.as_str().is_none() {
-            let odd = doc! { "name": odd, "value": "v", "expiresAt": until };
-            locks.insert_one(odd).await.unwrap();
-        }
-    }
-    locks.insert_one(doc! { "expiresAt": until }).await.unwrap();
-    for list in [["b", "y"], ["zz", "zzz"]] {
-        locks.insert_one(doc! { "name": list.to_vec(), "expiresAt": until }).await.unwrap();
+    let locks = locks(&database);
+    let mut names: Vec<Bson> = of_every_other_type().into_iter().map(|(_, odd)| odd).collect();
+    // Texts among them are names like any other.
+    names.retain(|odd| odd.as_str().is_none());
+    names.extend([Bson::Null, vec!["b", "y"].into(), vec!["zz", "zzz"].into()]);
+    for odd in names {
+        let document = doc! { "name": odd, "value": "v", "expiresAt": DateTime::MAX };
+        locks.insert_one(document).await.unwrap();
     }
     // Not `a`: one of the above is a symbol of that name, which the server treats as equal.
     let _c = leases.acquire("c").await.unwrap();
     let _x = leases.acquire("x").await.unwrap();
-    let ten_seconds = Duration::from_secs(10);
     for list in [leases.list(), leases.list().with_free(), leases.list().glob("*")] {
-        let listed = tokio::time::timeout(ten_seconds, names_of(list)).await;
-        assert_eq!(listed.expect("the list comes to an end"), ["c", "x"]);
+        assert_eq!(soon("the list comes to an end", names_of(list)).await, ["c", "x"]);
     }
 }
 
-async fn names_of(list: List) -> Vec<String> {
+/// The names that a list shows.
+pub(crate) async fn names_of(list: List) -> Vec<String> {
     list.stream().unwrap().map_ok(|info| info.name).try_collect().await.unwrap()
 }

@@ -3,13 +3,13 @@
 mod lacking;
 mod looking;
 
-use futures_util::TryStreamExt;
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{Attempt, LeaseManager, Released};
+use mongo_lease::{LeaseManager, Released};
 use mongo_lease_testbed::TestDatabase;
 
-use crate::patience::{Listener, soon};
+use crate::common::handed_on;
+use crate::patience::locks;
 use crate::users::{ALL, client_of, make_user, migrated, user_who_may};
 
 const PAGE: &str = include_str!("../../docs/operators.md");
@@ -47,39 +47,19 @@ fn role_on_page() -> Document {
 /// Everything that a manager does, done by this user. `as_root` is root's access to the same database.
 async fn everything_works(user: &Database, as_root: &Database) {
     let leases = LeaseManager::builder(user).build().await.expect("a manager");
-    let lease = leases.acquire("a").await.expect("a lease");
-    assert!(matches!(leases.try_acquire("a").await, Ok(Attempt::Busy(_))));
-    lease.renew().await.expect("a renewal");
-    assert!(leases.get("a").await.expect("a look").is_some());
-    let listed: Vec<_> = leases.list().stream().unwrap().try_collect().await.expect("a page");
-    assert_eq!(listed.iter().map(|info| info.name.as_str()).collect::<Vec<_>>(), ["a"]);
+    crate::clients::everything_works(&leases).await;
 
+    let lease = leases.acquire("c").await.expect("a lease");
     let mut session = user.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();
     lease.guard(&mut session).await.expect("a guard");
     session.commit_transaction().await.expect("a commit");
 
-    is_woken(&leases, user).await;
-
-    let lost = leases.acquire("b").await.expect("a lease");
-    let forced = leases.release("b", lost.value()).await.expect("a release by force");
-    assert_eq!(forced, Released::Released);
+    let other = LeaseManager::builder(user).build().await.expect("a manager");
+    let lease = handed_on(lease, &other).await;
     assert_eq!(lease.release().await.expect("a release"), Released::Released);
     assert!(leases.shutdown().await.left_to_expire.is_empty());
-    let left = as_root.collection::<Document>("locks").count_documents(doc! {}).await.unwrap();
-    assert_eq!(left, 0);
-}
-
-/// A call waits, in another manager of the same user's, and is woken by the change stream.
-async fn is_woken(leases: &LeaseManager, user: &Database) {
-    let other = LeaseManager::builder(user).build().await.expect("a manager");
-    let mut events = Listener::of(&other);
-    let lease = leases.acquire("c").await.expect("a lease");
-    let waiting = tokio::spawn(other.acquire("c").wait_forever().into_future());
-    events.watching().await;
-    lease.release().await.expect("a hand-on");
-    let lease = soon("the lease is handed on", waiting).await.unwrap().expect("a lease");
-    assert_eq!(lease.release().await.expect("a release"), Released::Released);
+    assert_eq!(locks(as_root).count_documents(doc! {}).await.unwrap(), 0);
 }
 
 /// A migrated database, root's manager of its leases, and its user with all privileges except this one.

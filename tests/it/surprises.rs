@@ -1,12 +1,11 @@
 //! Surprises that belong to no other module. The list of all is `README.md` beside this file.
 
+use mongo_lease::Released;
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{Attempt, Released};
 use mongo_lease_testbed::FailCommand;
 
-use crate::common::builder;
+use crate::common::{builder, granted, handed_on};
 use crate::lent::{lent_database, lent_setup};
-use crate::patience::{Listener, bounded};
 
 /// The next acquires fail as if two upserts had raced.
 fn fault(times: u32) -> FailCommand {
@@ -25,8 +24,7 @@ async fn a_duplicate_key_error_is_asked_again_and_nobody_sees_it() {
     assert_eq!(guard.disable().await, 2);
     let guard = fault(1).enable(server.uri()).await;
     // Nor is it taken for a refusal.
-    let other = leases.try_acquire("b").await.unwrap();
-    assert!(matches!(other, Attempt::Granted(_)));
+    let _other = granted(&leases, "b").await;
     assert_eq!(guard.disable().await, 1);
     assert_eq!(lease.release().await.unwrap(), Released::Released);
 }
@@ -46,13 +44,8 @@ async fn a_life_of_leases_changes_no_parameter_of_the_server() {
     let leases = builder(&database).build().await.unwrap();
     let holder = builder(&database).build().await.unwrap();
     let lease = holder.acquire("a").await.unwrap();
-    let mut events = Listener::of(&leases);
-    let waiting = tokio::spawn(leases.acquire("a").wait_forever().into_future());
-    events.watching().await;
     lease.renew().await.unwrap();
-    lease.release().await.unwrap();
-    let lease = bounded(waiting).await.unwrap().unwrap();
-    lease.release().await.unwrap();
+    handed_on(lease, &leases).await.release().await.unwrap();
     holder.shutdown().await;
     leases.shutdown().await;
     assert_eq!(parameters().await, before);

@@ -1,82 +1,70 @@
 //! Indexes that are accepted as ours, and those that are not.
 
-use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Attempt, Error};
+use mongo_lease::mongodb::bson::{Bson, doc};
 
-use super::{blocked, build, create_index, ensure, fresh, index, listed, refused, run, stuck};
+use super::{
+    blocked, build, create_index, ensure, ensures_and_grants, fresh, grants, grants_nothing, index,
+    listed, on_expiry, on_name, refused, run, stuck, with_indexes,
+};
+use crate::common::granted;
 
-#[tokio::test]
-async fn indexes_under_other_names_are_accepted() {
-    let database = fresh().await;
-    create_index(&database, "by name", doc! { "name": 1.0 }, doc! { "unique": true }).await;
-    let options = doc! { "expireAfterSeconds": 0.0 };
-    create_index(&database, "sweep", doc! { "expiresAt": 1_i64 }, options).await;
-    let before = listed(&database).await;
-    let _ensured = ensure(&database).await.unwrap();
-    assert_eq!(listed(&database).await, before);
-    let leases = build(&database).await.unwrap();
-    assert!(matches!(leases.try_acquire("a").await.unwrap(), Attempt::Granted(_)));
-}
-
+/// The existing one counts as ours under another name, and with numbers of other types.
 #[tokio::test]
 async fn each_of_the_two_indexes_is_missed() {
-    let database = fresh().await;
-    create_index(&database, "name_1", doc! { "name": 1 }, doc! { "unique": true }).await;
-    refused(&database, "the TTL index on `expiresAt` is missing").await;
-    let database = fresh().await;
-    let options = doc! { "expireAfterSeconds": 0 };
-    create_index(&database, "expiresAt_1", doc! { "expiresAt": 1 }, options).await;
-    refused(&database, "the unique index on `name` is missing").await;
-    let _ensured = ensure(&database).await.unwrap();
-    build(&database).await.unwrap();
-}
-
-#[tokio::test]
-async fn compound_indexes_starting_with_name_are_ignored() {
-    let database = fresh().await;
-    let key = doc! { "name": 1, "value": 1 };
-    create_index(&database, "name_1_value_1", key, doc! { "unique": true }).await;
-    create_index(&database, "down", doc! { "name": -1 }, doc! { "unique": true }).await;
-    refused(&database, "the unique index on `name` is missing").await;
-    let _ensured = ensure(&database).await.unwrap();
-    let leases = build(&database).await.unwrap();
-    assert!(matches!(leases.try_acquire("a").await.unwrap(), Attempt::Granted(_)));
-}
-
-#[tokio::test]
-async fn look_alikes_are_refused_and_explained() {
-    let partial = doc! { "partialFilterExpression": { "name": { "$gt": "" } } };
-    for (options, why) in [
-        (partial, "is partial"),
-        (doc! { "sparse": true }, "is sparse"),
-        (doc! { "hidden": true }, "is hidden"),
-        (doc! { "collation": { "locale": "en", "strength": 2 } }, "the collation `en`"),
+    let unique = on_name(doc! { "name": "by name", "key": { "name": 1.0 } });
+    let key = doc! { "expiresAt": 1_i64 };
+    let ttl = on_expiry(doc! { "name": "sweep", "key": key, "expireAfterSeconds": 0.0 });
+    for (existing, missing) in [
+        (unique, "the TTL index on `expiresAt` is missing"),
+        (ttl, "the unique index on `name` is missing"),
     ] {
-        let database = fresh().await;
-        let mut unique = doc! { "unique": true };
-        unique.extend(options);
-        create_index(&database, "name_1", doc! { "name": 1 }, unique).await;
-        let ttl = doc! { "expireAfterSeconds": 0 };
-        create_index(&database, "expiresAt_1", doc! { "expiresAt": 1 }, ttl).await;
-        blocked(&database, why).await;
+        let database = with_indexes([existing]).await;
+        refused(&database, missing).await;
+        ensures_and_grants(&database).await;
+        assert_eq!(listed(&database).await.len(), 3, "{missing}, and was made");
     }
 }
 
 #[tokio::test]
-async fn look_alikes_of_the_ttl_index_are_refused_and_explained() {
-    let partial = doc! { "partialFilterExpression": { "value": { "$gt": "" } } };
-    for (options, why) in [
-        (partial, "is partial"),
-        (doc! { "sparse": true }, "is sparse"),
-        (doc! { "hidden": true }, "is hidden"),
-        (doc! { "unique": true }, "is unique"),
-        (doc! { "collation": { "locale": "en" } }, "the collation `en`"),
+async fn indexes_on_other_keys_are_ignored() {
+    let created = doc! { "name": "created", "key": { "createdAt": 1 }, "expireAfterSeconds": 60 };
+    let others = [
+        on_name(doc! { "name": "name_1_value_1", "key": { "name": 1, "value": 1 } }),
+        on_name(doc! { "name": "down", "key": { "name": -1 } }),
+        created,
+    ];
+    let database = with_indexes(others).await;
+    refused(&database, "the unique index on `name` is missing").await;
+    ensures_and_grants(&database).await;
+    // Beside ours too.
+    ensures_and_grants(&database).await;
+}
+
+#[tokio::test]
+async fn look_alikes_are_refused_and_explained() {
+    let partial = |field: &str| doc! { "partialFilterExpression": { field: { "$gt": "" } } };
+    let sweep = |seconds: Bson| doc! { "name": "sweep", "expireAfterSeconds": seconds };
+    let other_expiry = "the index `sweep` on `expiresAt` has an expireAfterSeconds of";
+    for (index, why) in [
+        (on_name(partial("name")), "is partial"),
+        (on_name(doc! { "sparse": true }), "is sparse"),
+        (on_name(doc! { "hidden": true }), "is hidden"),
+        (on_name(doc! { "collation": { "locale": "en", "strength": 2 } }), "the collation `en`"),
+        (on_name(doc! { "name": "n", "unique": false }), "the index `n` on `name` is not unique"),
+        (doc! { "name": "name_1", "key": { "value": 1 } }, "another index has its name `name_1`"),
+        (on_expiry(partial("value")), "is partial"),
+        (on_expiry(doc! { "sparse": true }), "is sparse"),
+        (on_expiry(doc! { "hidden": true }), "is hidden"),
+        (on_expiry(doc! { "unique": true }), "is unique"),
+        (on_expiry(doc! { "collation": { "locale": "en" } }), "the collation `en`"),
+        (on_expiry(sweep(Bson::Int32(3_600))), other_expiry),
+        (on_expiry(sweep(Bson::Int64(3_600))), other_expiry),
+        (
+            doc! { "name": "expiresAt_1", "key": { "expiresAt": 1 } },
+            "the index `expiresAt_1` on `expiresAt` is not a TTL index",
+        ),
     ] {
-        let database = fresh().await;
-        create_index(&database, "name_1", doc! { "name": 1 }, doc! { "unique": true }).await;
-        let mut ttl = doc! { "expireAfterSeconds": 0 };
-        ttl.extend(options);
-        create_index(&database, "expiresAt_1", doc! { "expiresAt": 1 }, ttl).await;
+        let database = with_indexes([index]).await;
         blocked(&database, why).await;
     }
 }
@@ -84,28 +72,20 @@ async fn look_alikes_of_the_ttl_index_are_refused_and_explained() {
 /// The server then refuses the hint of an acquire (error 27): it cannot tell which index is meant.
 #[tokio::test]
 async fn a_second_index_with_the_same_key_is_refused() {
-    let partial = doc! { "partialFilterExpression": { "name": { "$gt": "" } } };
-    let collated = doc! { "unique": true, "collation": { "locale": "en", "strength": 2 } };
-    for options in [partial, doc! { "sparse": true }, doc! {}, collated] {
+    let partial = doc! { "unique": false, "partialFilterExpression": { "name": { "$gt": "" } } };
+    let collated = doc! { "collation": { "locale": "en", "strength": 2 } };
+    let (sparse, plain) = (doc! { "unique": false, "sparse": true }, doc! { "unique": false });
+    for options in [partial, sparse, plain, collated] {
         let database = fresh().await;
-        let _ensured = ensure(&database).await.unwrap();
-        let leases = build(&database).await.unwrap();
-        create_index(&database, "second", doc! { "name": 1 }, options).await;
-        let error = leases.try_acquire("a").await.expect_err("the hint is refused");
-        assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
+        let leases = ensure(&database).await.unwrap();
+        let mut second = on_name(options);
+        second.insert("name", "second");
+        create_index(&database, second).await;
+        grants_nothing(&leases, "a").await;
         blocked(&database, "the index `second` has the same key as `name_1`").await;
         run(&database, doc! { "dropIndexes": "locks", "index": "second" }).await;
-        assert!(matches!(leases.try_acquire("a").await.unwrap(), Attempt::Granted(_)));
+        grants(&leases).await;
     }
-}
-
-#[tokio::test]
-async fn a_name_that_another_index_has_is_explained() {
-    let database = fresh().await;
-    create_index(&database, "name_1", doc! { "value": 1 }, doc! {}).await;
-    let ttl = doc! { "expireAfterSeconds": 0 };
-    create_index(&database, "expiresAt_1", doc! { "expiresAt": 1 }, ttl).await;
-    blocked(&database, "another index has its name `name_1`").await;
 }
 
 #[tokio::test]
@@ -124,35 +104,17 @@ async fn views_time_series_and_capped_collections_are_refused() {
     }
 }
 
-/// A plan mentions it.
-#[tokio::test]
-async fn a_ttl_index_on_another_field_stands_in_nobodys_way() {
-    let database = fresh().await;
-    let _ensured = ensure(&database).await.unwrap();
-    let options = doc! { "expireAfterSeconds": 60 };
-    create_index(&database, "created", doc! { "createdAt": 1 }, options).await;
-    let _ensured = ensure(&database).await.unwrap();
-    build(&database).await.unwrap();
-}
-
 #[tokio::test]
 async fn in_a_case_insensitive_collection_two_names_are_two_leases() {
     let database = fresh().await;
     let collation = doc! { "locale": "en", "strength": 2 };
     run(&database, doc! { "create": "locks", "collation": collation }).await;
-    let _ensured = ensure(&database).await.unwrap();
+    // An index takes the collation of its collection if it names none.
+    create_index(&database, on_name(doc! {})).await;
+    refused(&database, "`A` may equal `a`").await;
+    run(&database, doc! { "dropIndexes": "locks", "index": "name_1" }).await;
+    ensure(&database).await.unwrap();
     assert!(!index(&database, "name_1").await.contains_key("collation"));
     let leases = build(&database).await.unwrap();
-    let lower = leases.try_acquire("a").await.unwrap();
-    let upper = leases.try_acquire("A").await.unwrap();
-    assert!(matches!((lower, upper), (Attempt::Granted(_), Attempt::Granted(_))));
-}
-
-#[tokio::test]
-async fn an_index_that_takes_the_default_collation_is_refused() {
-    let database = fresh().await;
-    let collation = doc! { "locale": "en", "strength": 2 };
-    run(&database, doc! { "create": "locks", "collation": collation }).await;
-    create_index(&database, "name_1", doc! { "name": 1 }, doc! { "unique": true }).await;
-    refused(&database, "`A` may equal `a`").await;
+    let _both = [granted(&leases, "a").await, granted(&leases, "A").await];
 }

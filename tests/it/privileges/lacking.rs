@@ -1,13 +1,14 @@
 //! Missing privileges: each gives a clear error without an effect, or has a documented fallback.
 
 use mongo_lease::mongodb::Database;
-use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::mongodb::bson::doc;
 use mongo_lease::mongodb::error::ErrorKind;
 use mongo_lease::{Attempt, Error, LeaseManager, Released};
-use mongo_lease_testbed::TestDatabase;
+use mongo_lease_testbed::{Server, TestDatabase};
 
 use super::all_but;
-use crate::patience::{Listener, soon};
+use crate::common::handed_on;
+use crate::patience::{Listener, locks, soon};
 
 /// Asserts that it is the server's refusal of this command, on one line.
 fn is_refusal_of(command: &str, error: &Error) {
@@ -21,8 +22,17 @@ fn is_refusal_of(command: &str, error: &Error) {
     assert!(message.ends_with(&format!("to execute `{command}`")), "{message}");
 }
 
+/// Asserts that the error names the privilege that is missing, and on which collection.
+fn names_privilege(missing: &str, database: &Database, error: &Error) {
+    let is_named =
+        matches!(error, Error::MissingPrivilege { privilege, .. } if *privilege == missing);
+    assert!(is_named, "{error:?}");
+    let named = format!("`{missing}` on {}.locks", database.name());
+    assert!(error.to_string().contains(&named), "{error}");
+}
+
 async fn is_empty(database: &TestDatabase) -> bool {
-    database.collection::<Document>("locks").count_documents(doc! {}).await.unwrap() == 0
+    locks(database).count_documents(doc! {}).await.unwrap() == 0
 }
 
 async fn build(user: &Database) -> mongo_lease::Result<LeaseManager> {
@@ -30,17 +40,12 @@ async fn build(user: &Database) -> mongo_lease::Result<LeaseManager> {
 }
 
 #[tokio::test]
-async fn without_find_no_manager_is_built() {
-    let (database, _root, user) = all_but("find").await;
-    is_refusal_of("findAndModify", &build(&user).await.expect_err("a manager"));
-    assert!(is_empty(&database).await);
-}
-
-#[tokio::test]
-async fn without_update_no_manager_is_built() {
-    let (database, _root, user) = all_but("update").await;
-    is_refusal_of("findAndModify", &build(&user).await.expect_err("a manager"));
-    assert!(is_empty(&database).await);
+async fn without_find_or_update_no_manager_is_built() {
+    for missing in ["find", "update"] {
+        let (database, _root, user) = all_but(missing).await;
+        is_refusal_of("findAndModify", &build(&user).await.expect_err(missing));
+        assert!(is_empty(&database).await, "{missing}");
+    }
 }
 
 #[tokio::test]
@@ -73,31 +78,29 @@ async fn without_remove_a_release_says_so_and_the_lease_runs_out() {
     let next = soon("the ttl ends", root.acquire("a").into_future()).await.expect("a lease");
 
     // A hand-off removes nothing, and works: waiters are not blocked.
-    let mut events = Listener::of(&leases);
-    let waiting = tokio::spawn(leases.acquire("a").wait_forever().into_future());
-    events.watching().await;
-    next.release().await.unwrap();
-    let lease = soon("it is handed on", waiting).await.unwrap().expect("a lease");
+    let lease = handed_on(next, &leases).await;
     is_refusal_of("delete", &lease.release().await.expect_err("a release"));
 }
 
 #[tokio::test]
 async fn without_list_indexes_a_manager_is_built_only_by_saying_so() {
-    let (_database, _root, user) = all_but("listIndexes").await;
+    let (database, _root, user) = all_but("listIndexes").await;
     let refused = build(&user).await.expect_err("a manager");
-    let is_named = matches!(&refused, Error::MissingPrivilege { privilege: "listIndexes", .. });
-    assert!(is_named, "{refused:?}");
-    let message = refused.to_string();
-    assert!(
-        message.contains("`listIndexes` on ") && message.contains("assume_indexes"),
-        "{message}"
-    );
+    names_privilege("listIndexes", &database, &refused);
+    assert!(refused.to_string().contains("`assume_indexes(true)`"), "{refused}");
 
     let leases = LeaseManager::builder(&user).assume_indexes(true).build().await;
     let leases = leases.expect("a manager");
     let lease = leases.acquire("a").await.expect("a lease");
     assert!(matches!(leases.try_acquire("a").await, Ok(Attempt::Busy(_))));
     assert_eq!(lease.release().await.expect("a release"), Released::Released);
+}
+
+#[tokio::test]
+async fn without_create_index_no_index_is_made_and_the_error_says_so() {
+    let (_server, _root, user) = Server::with_user(&["find", "listIndexes"]).await;
+    let refused = LeaseManager::builder(&user).ensure_indexes(true).build().await;
+    names_privilege("createIndex", &user, &refused.expect_err("a manager"));
 }
 
 #[tokio::test]
