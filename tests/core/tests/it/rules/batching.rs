@@ -8,65 +8,44 @@ use mongo_lease_core::rules::batching::{
 use mongo_lease_core_tests::Chance;
 
 #[test]
-fn a_lone_call_goes_at_once_each_time() {
-    let mut batching = Batching::default();
-    for _ in 0..1_000 {
-        assert_eq!(batching.go(1), 1);
-        batching.came_back(1);
+fn a_few_go_at_once_and_then_as_many_together_as_are_under_way() {
+    // The calls of each command in progress, how many wait, and how many of them go.
+    let table: [(&[usize], usize, usize); 18] = [
+        (&[], 0, 0),
+        (&[], 1, 1),
+        (&[], BATCH_MAX - 1, BATCH_MAX - 1),
+        (&[], BATCH_MAX, BATCH_MAX),
+        (&[], BATCH_MAX + 1, BATCH_MAX),
+        (&[], usize::MAX, BATCH_MAX),
+        // A few lone ones, of which the last fills the room.
+        (&[1; UNDER_WAY_MAX - 1], 1, 1),
+        (&[1; UNDER_WAY_MAX - 1], 3, 3),
+        (&[1; UNDER_WAY_MAX - 1], 0, 0),
+        (&[1; UNDER_WAY_MAX], 1, 0),
+        (&[1; UNDER_WAY_MAX], 3 * BATCH_MAX, 0),
+        // Behind many, as many have to wait.
+        (&[10], 1, 0),
+        (&[10], 9, 0),
+        (&[10], 19, 19),
+        (&[10, 10], 19, 0),
+        (&[10, 10], 20, 20),
+        // A full command is enough, however many calls are in progress.
+        (&[BATCH_MAX, BATCH_MAX], BATCH_MAX - 1, 0),
+        (&[BATCH_MAX, BATCH_MAX], BATCH_MAX, BATCH_MAX),
+    ];
+    for (under_way, waiting, wanted) in table {
+        let mut batching = Batching::default();
+        for &calls in under_way {
+            assert_eq!(batching.go(calls), calls);
+        }
+        let go = batching.go(waiting);
+        assert_eq!(go, wanted, "of {waiting} beside {under_way:?}");
+        under_way.iter().chain((go > 0).then_some(&go)).for_each(|it| batching.came_back(*it));
+        assert_eq!(batching, Batching::default());
+        // After one answer too many, the count stays at zero.
+        batching.came_back(7);
         assert_eq!(batching, Batching::default());
     }
-}
-
-#[test]
-fn a_few_go_at_once_and_the_next_ones_wait_until_there_is_room() {
-    let mut batching = Batching::default();
-    for _ in 0..UNDER_WAY_MAX {
-        assert_eq!(batching.go(1), 1);
-    }
-    for waiting in 1..3 * BATCH_MAX {
-        assert_eq!(batching.go(waiting), 0, "{waiting}");
-    }
-    batching.came_back(1);
-    assert_eq!(batching.go(0), 0, "nobody waits");
-    assert_eq!(batching.go(3), 3);
-    assert_eq!(batching.go(1_000), 0);
-}
-
-#[test]
-fn behind_many_nobody_goes_before_as_many_wait() {
-    let mut batching = Batching::default();
-    assert_eq!(batching.go(10), 10);
-    for waiting in 1..10 {
-        assert_eq!(batching.go(waiting), 0, "{waiting}");
-    }
-    assert_eq!(batching.go(10), 10);
-    assert_eq!(batching.go(19), 0);
-    batching.came_back(10);
-    assert_eq!(batching.go(19), 19);
-    // A full command is enough, however many calls are in progress.
-    let mut batching = Batching::default();
-    assert_eq!(batching.go(BATCH_MAX), BATCH_MAX);
-    assert_eq!(batching.go(BATCH_MAX), BATCH_MAX);
-    assert_eq!(batching.go(BATCH_MAX - 1), 0);
-    assert_eq!(batching.go(BATCH_MAX), BATCH_MAX);
-}
-
-#[test]
-fn so_many_go_together_as_wait_and_no_more_than_may() {
-    for (waiting, go) in [
-        (0, 0),
-        (1, 1),
-        (BATCH_MAX - 1, BATCH_MAX - 1),
-        (BATCH_MAX, BATCH_MAX),
-        (BATCH_MAX + 1, BATCH_MAX),
-        (usize::MAX, BATCH_MAX),
-    ] {
-        assert_eq!(Batching::default().go(waiting), go, "{waiting}");
-    }
-    // After one answer too many, the count stays at zero.
-    let mut batching = Batching::default();
-    batching.came_back(7);
-    assert_eq!(batching, Batching::default());
 }
 
 /// The batching of one kind of command, as its callers see it.

@@ -13,7 +13,18 @@ fn the_range_of_a_call_has_its_grants_and_no_others() {
         assert!(call.has(&grant) && is_of(&manager, grant.as_str()), "{grant:?}");
     }
     assert!(!call.has(&other.grant(1)));
-    assert!(!is_of(&ManagerId::new("a".to_owned()), call.as_str()));
+}
+
+/// One id may begin with another's.
+#[test]
+fn the_range_of_a_manager_has_its_own_calls_in_it_alone() {
+    let manager = ManagerId::new("abc".to_owned());
+    for ours in ["abc-1.1@5", "abc-ffff.10@!5", "abc-.", "abc-~~"] {
+        assert!(is_of(&manager, ours), "{ours}");
+    }
+    for another in ["", "abc", "abcd-1.1@5", "ab-1.1@5", "abd-1.1@5", "abc.1@5", "ABC-1.1@5"] {
+        assert!(!is_of(&manager, another), "{another}");
+    }
 }
 
 /// A key that somebody made up has an id that no grant of its value has.

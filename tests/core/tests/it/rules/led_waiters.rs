@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent, WaitRefusal};
 
-use super::waiter::{LIFE, SECOND, answers, at, refusal, timing, until};
+use super::waiter::{
+    Acquire, LIFE, SECOND, Timer, assert_answers, at, refusal, timing, until, wake,
+};
 
 /// An attempt of one call of a process admits all who fit: the others need not send one as often.
 #[test]
@@ -36,13 +38,11 @@ fn the_first_call_of_a_process_rechecks_for_all() {
 #[test]
 fn the_next_call_rechecks_a_waiter_ttl_after_it_leads() {
     let leads = WaitEvent::Leads(15 * SECOND);
-    let led = |second| WaitEvent::Refused(WaitRefusal { ahead: 5, led_by: 3, ..refusal(second) });
-    let wake = |second| WaitAction::WakeAt(at(second));
-    let next = answers(until(500), &[(40, led(39)), (60, leads), (70, WaitEvent::Timer)]);
-    assert_eq!(next, [wake(100), wake(70), WaitAction::Acquire]);
+    let led = WaitEvent::Refused(WaitRefusal { ahead: 5, led_by: 3, ..refusal(39) });
+    let refused = (40, led, wake(100));
+    assert_answers(until(500), &[refused, (60, leads, wake(70)), (70, Timer, Acquire)]);
     // It does not put off what is due sooner, and makes a call that sends its first attempt no slower.
-    assert_eq!(answers(until(500), &[(40, led(39)), (95, leads)])[1], wake(100));
-    assert_eq!(answers(until(500), &[(40, leads)]), [WaitAction::Acquire]);
-    let floor = WaitEvent::Leads(SECOND);
-    assert_eq!(answers(until(500), &[(40, led(39)), (60, floor)])[1], wake(61));
+    assert_answers(until(500), &[refused, (95, leads, wake(100))]);
+    assert_answers(until(500), &[(40, leads, Acquire)]);
+    assert_answers(until(500), &[refused, (60, WaitEvent::Leads(SECOND), wake(61))]);
 }

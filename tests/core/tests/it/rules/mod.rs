@@ -1,7 +1,6 @@
 //! Tables for the rules, and random histories where a table would be too large. They need no server and no clock.
 
 mod attempts;
-mod attempts_at_random;
 mod batching;
 mod bound;
 mod guesses;

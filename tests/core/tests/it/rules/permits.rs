@@ -3,7 +3,8 @@
 use mongo_lease_testbed::Seed;
 
 use mongo_lease_core::rules::permits::{LIMIT_MAX, Permits, PermitsDefect, fit_together, fitting};
-use mongo_lease_core::spec::{AcquireAttempt, AsBuilt, Document, QueueOptions, Types, acquire};
+use mongo_lease_core::spec::{AcquireAttempt, AsBuilt, Document, QueueOptions, acquire};
+use mongo_lease_core::texts::{Details, Texts};
 use mongo_lease_core_tests::Chance;
 
 fn permits(count: u32, limit: u32) -> Permits {
@@ -75,41 +76,19 @@ fn a_waiter_that_does_not_fit_blocks_those_behind_it() {
     }
 }
 
-/// Numbers as identities.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Numbers;
-
-impl Types for Numbers {
-    type Value = u64;
-    type CallId = u64;
-    type GrantId = u64;
-    type Details = ();
-
-    fn is_of_call(grant: &u64, call: &u64) -> bool {
-        grant == call
-    }
-
-    fn nobody() -> u64 {
-        u64::MAX
-    }
-
-    fn shared() -> u64 {
-        u64::MAX - 1
-    }
-}
-
-fn request(number: u64, permits: Permits) -> AcquireAttempt<Numbers> {
-    let joins = Some(QueueOptions { waiter_ttl: 10, max_waiting: 100 });
+fn request(number: u64, permits: Permits) -> AcquireAttempt<Texts> {
+    let value = number.to_string();
+    let details = Details { owner: String::new(), metadata: Default::default() };
     AcquireAttempt {
-        value: number,
-        id: number,
+        id: value.as_str().into(),
+        value,
         permits,
         ttl: 10,
         max_clock_skew: 0,
         sent: 0,
-        joins,
+        joins: Some(QueueOptions { waiter_ttl: 10, max_waiting: 100 }),
         predecessor: None,
-        details: (),
+        details: details.into(),
     }
 }
 
@@ -127,7 +106,7 @@ fn at_random_the_specification_admits_as_many_as_fit() {
     for run in 0..2_000 {
         let seed = seed.number_of(run);
         let mut chance = Chance::new(seed);
-        let mut document: Option<Document<Numbers>> = None;
+        let mut document: Option<Document<Texts>> = None;
         let (mut holders, mut queue) = (Vec::new(), Vec::new());
         for number in 0..1 + chance.below(8) {
             let asked = choose(&mut chance);

@@ -7,7 +7,8 @@ use mongo_lease_core::rules::timing::{TTL_MAX, Timing};
 use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
 
 use super::waiter::{
-    LIFE, NANO, SECOND, TAKEN, at, millis, promoted, promotion, refusal, refused, timing, until,
+    Acquire, LIFE, NANO, SECOND, TAKEN, at, millis, promoted, promotion, refusal, refused, timing,
+    until,
 };
 
 #[test]
@@ -20,15 +21,20 @@ fn a_promotion_is_taken_unless_older_than_the_newest_refusal() {
         waiter.on(&timing(), at(44), promotion(sent))
     };
     // A waiter that was never refused does not know the server's time.
-    assert_eq!(after(&[], at(40)), WaitAction::Acquire);
+    assert_eq!(after(&[], at(40)), Acquire);
     let once = [(41, refused(40))];
     assert_eq!(after(&once, at(40)), TAKEN, "the refused attempt's own echo");
     assert_eq!(after(&once, at(40).after(NANO)), TAKEN, "a later heartbeat's");
-    assert_eq!(after(&once, at(40).before(NANO)), WaitAction::Acquire, "overtaken");
+    assert_eq!(after(&once, at(40).before(NANO)), Acquire, "overtaken");
     // Answers may arrive in any order.
     let crossed = [(41, refused(40)), (42, refused(39))];
-    assert_eq!(after(&crossed, at(39)), WaitAction::Acquire);
+    assert_eq!(after(&crossed, at(39)), Acquire);
     assert_eq!(after(&crossed, at(40)), TAKEN);
+    // Only a forged document can have an echo from the future, and it would count forever.
+    assert_eq!(after(&once, at(44)), TAKEN);
+    for sent in [at(45), Instant::FAR_FUTURE] {
+        assert_eq!(after(&once, sent), Acquire, "{sent:?}");
+    }
 }
 
 #[test]
@@ -41,6 +47,9 @@ fn a_promotion_is_taken_while_a_third_of_its_term_is_left() {
         (10 * SECOND, LIFE, third(LIFE, millis(100))),
         (millis(100), LIFE, third(millis(100), millis(2))),
         (30 * SECOND, millis(500), third(millis(500), millis(5))),
+        // The margin covers the clock's drift during the term, not during the ttl.
+        (300 * SECOND, LIFE, third(LIFE, millis(100))),
+        (TTL_MAX, LIFE, third(LIFE, millis(100))),
     ];
     for (ttl, waiter_ttl, longest) in table {
         let timing = Timing::new(ttl, SECOND, None).unwrap();
@@ -53,30 +62,8 @@ fn a_promotion_is_taken_while_a_third_of_its_term_is_left() {
         let last = at(40).after(longest);
         assert_eq!(promoted_at(at(40)), taken, "{ttl:?} {waiter_ttl:?}");
         assert_eq!(promoted_at(last), taken, "{ttl:?} {waiter_ttl:?}");
-        assert_eq!(promoted_at(last.after(NANO)), WaitAction::Acquire, "{ttl:?} {waiter_ttl:?}");
-        assert_eq!(promoted_at(at(99)), WaitAction::Acquire, "{ttl:?} {waiter_ttl:?}");
-    }
-}
-
-/// The margin covers the clock's drift during the term, not during the ttl.
-#[test]
-fn a_promotion_is_taken_however_long_the_ttl_is() {
-    for ttl in [300 * SECOND, 1_800 * SECOND, 3_600 * SECOND, TTL_MAX] {
-        let timing = Timing::new(ttl, SECOND, None).unwrap();
-        let mut waiter = until(100);
-        let _ = waiter.on(&timing, at(41), refused(40));
-        assert_eq!(waiter.on(&timing, at(43), promoted(40)), TAKEN, "{ttl:?}");
-    }
-}
-
-/// Only a forged document can have such an echo, and it would count forever.
-#[test]
-fn a_promotion_by_an_echo_from_the_future_is_not_taken() {
-    let mut waiter = until(100);
-    assert_eq!(waiter.on(&timing(), at(5), refused(4)), WaitAction::WakeAt(at(20)));
-    for sent in [at(6), Instant::FAR_FUTURE] {
-        let next = waiter.on(&timing(), at(5), promotion(sent));
-        assert_eq!(next, WaitAction::Acquire, "{sent:?}");
+        assert_eq!(promoted_at(last.after(NANO)), Acquire, "{ttl:?} {waiter_ttl:?}");
+        assert_eq!(promoted_at(at(99)), Acquire, "{ttl:?} {waiter_ttl:?}");
     }
 }
 
@@ -101,11 +88,11 @@ fn a_promotion_is_taken_for_no_longer_than_its_expiry() {
         (43, expiring(54), shorter),
         (40, expiring(54), TAKEN),
         // Less than a third is left.
-        (43, expiring(48), WaitAction::Acquire),
-        (43, expiring(44), WaitAction::Acquire),
-        (43, Some(0), WaitAction::Acquire),
-        (43, Some(i64::MIN), WaitAction::Acquire),
-        (43, None, WaitAction::Acquire),
+        (43, expiring(48), Acquire),
+        (43, expiring(44), Acquire),
+        (43, Some(0), Acquire),
+        (43, Some(i64::MIN), Acquire),
+        (43, None, Acquire),
     ] {
         assert_eq!(after(sent, expires_at_ms), wanted, "{expires_at_ms:?}");
     }
