@@ -1,6 +1,5 @@
 //! Every command, for tests of properties that all of them share.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bson::{Document, Timestamp, doc};
@@ -11,13 +10,12 @@ use crate::rules::permits::Permits;
 use crate::rules::time::Instant;
 use crate::spec::EndScope;
 
-use super::{request, values};
+use super::{JOINS, entries, fast, request, slow, values};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
-use crate::commands::fast_acquire::FastAdmit;
-use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany};
+use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAdmit};
 use crate::commands::find::{FindHolders, FindLeases, GetLease, Page};
-use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
+use crate::commands::heartbeat::{FindEntries, Heartbeat};
 use crate::commands::indexes::FindOtherFormat;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget, Tombstone};
@@ -46,16 +44,9 @@ fn grant_id() -> GrantId {
     CallId::from(CALL).grant(1)
 }
 
-fn acquire(joins: Option<QueueOptions>, predecessor: Option<&str>) -> SlowAcquire {
-    acquire_of(Permits::EXCLUSIVE, joins, predecessor)
-}
-
-fn acquire_of(
-    permits: Permits,
-    joins: Option<QueueOptions>,
-    predecessor: Option<&str>,
-) -> SlowAcquire {
-    let request = AcquireRequest {
+/// The call of this user for these permits.
+fn call(permits: Permits, joins: Option<QueueOptions>) -> AcquireRequest {
+    AcquireRequest {
         name: NAME.to_owned(),
         value: VALUE.to_owned(),
         call_id: CALL.into(),
@@ -64,22 +55,16 @@ fn acquire_of(
         permits,
         joins,
         ..request()
-    };
-    SlowAcquire {
-        request: Arc::new(request),
-        attempt_no: 1,
-        predecessor: predecessor.map(str::to_owned),
     }
 }
 
+/// Its first attempt in the slow form, and in the fast one.
+fn acquire(permits: Permits, joins: Option<QueueOptions>) -> SlowAcquire {
+    SlowAcquire { attempt_no: 1, ..slow(call(permits, joins)) }
+}
+
 fn take(joins: Option<QueueOptions>) -> FastAcquire {
-    FastAcquire {
-        request: acquire(joins, None).request,
-        attempt_no: 1,
-        form: FastForm::LookUp,
-        resends: 0,
-        first_sent: None,
-    }
+    FastAcquire { attempt_no: 1, ..fast(call(Permits::EXCLUSIVE, joins)) }
 }
 
 /// One target of each kind.
@@ -97,113 +82,90 @@ fn key() -> GrantKey {
     GrantKey::new(NAME, VALUE, &grant_id())
 }
 
-fn places() -> Vec<QueueEntry> {
-    [VALUE, PREDECESSOR]
-        .map(|value| QueueEntry { name: NAME.to_owned(), value: value.to_owned() })
-        .to_vec()
-}
-
-/// Every command with its name, built with this moment of sending.
-pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
-    let mut commands = writes_of_waiters(sent);
-    commands.extend(writes_of_holders(sent));
-    commands.extend(writes_for_permits(sent));
-    commands.extend(reads(sent));
-    commands
-}
-
-fn writes_of_waiters(sent: Instant) -> Vec<(&'static str, Document)> {
-    let waiter_ttl = Duration::from_secs(10);
-    let joins = Some(QueueOptions { waiter_ttl: 10_000, max_waiting: 7 });
-    let acquires = vec![take(None), take(joins)];
-    vec![
-        ("take", take(joins).build("locks", sent)),
-        ("take together", FastAcquireMany { acquires }.build("locks", sent)),
-        ("acquire", acquire(None, None).build("locks", sent)),
-        ("join", acquire(joins, None).build("locks", sent)),
-        ("take over a place", acquire(joins, Some(PREDECESSOR)).build("locks", sent)),
-        (
-            "insert",
-            FastAcquire {
-                request: acquire(None, None).request,
-                attempt_no: 1,
-                form: FastForm::Insert,
-                resends: 0,
-                first_sent: None,
-            }
-            .build("locks", sent),
-        ),
-        ("beat", Heartbeat { entries: places(), waiter_ttl }.build("locks", sent)),
-    ]
-}
-
 fn renewed() -> RenewalTarget {
     RenewalTarget { key: key().into(), lasts: Duration::from_secs(31) }
 }
 
-fn writes_of_holders(sent: Instant) -> Vec<(&'static str, Document)> {
-    let hold_at_least = Duration::from_secs(5);
-    let later = |target| EndLater { target, hold_at_least, values: values() }.build("locks", sent);
-    let RenewalTarget { key: own, lasts } = renewed();
-    let guard = Guard { key: own, lasts };
-    let timing = request().timing;
-    let resume = Resume { key: key(), fresh_id: grant_id(), ttl: None, timing };
-    let tombstone = Tombstone { targets: targets(), values: values() };
-    let mut commands = vec![
-        ("delete", Delete { targets: targets() }.build("locks", sent)),
-        ("tombstone", tombstone.build("locks", sent)),
-        ("renew", RenewMany { grants: vec![renewed()] }.build("locks", sent)),
-        ("resume", resume.build("locks", sent)),
-        ("guard", guard.build("locks", sent)),
-        ("tick", StandaloneToken { key: key() }.build("locks", sent)),
-        ("dry run", DryRun.build("locks", sent)),
-    ];
-    commands.extend(targets().into_iter().map(|target| ("end later", later(target))));
-    let end = |scope| End { targets: targets(), scope, values: values() }.build("locks", sent);
-    commands.extend([
-        ("end beside others", end(EndScope::BesideOthers)),
-        ("end anywhere", end(EndScope::Anywhere)),
-        ("end or leave", end(EndScope::HeldOrQueued)),
-    ]);
-    commands
+/// Every command with its name, built with this moment of sending.
+pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
+    let mut every = Every { sent, commands: Vec::new() };
+    every.add_acquires();
+    every.add_writes_of_holders();
+    every.add_releases();
+    every.add_reads();
+    every.commands
 }
 
-fn writes_for_permits(sent: Instant) -> Vec<(&'static str, Document)> {
-    let joins = Some(QueueOptions { waiter_ttl: 10_000, max_waiting: 7 });
-    let admit = |joins| acquire_of(Permits::SHARED, joins, None);
-    let fast = FastAdmit { request: admit(joins).request, attempt_no: 1 };
-    vec![
-        ("admit", admit(None).build("locks", sent)),
-        ("admit or join", admit(joins).build("locks", sent)),
-        ("admit fast", fast.build("locks", sent)),
-        ("renew a permit", RenewHolders { grants: vec![renewed()] }.build("locks", sent)),
-        (
-            "renew two permits",
-            RenewHolders { grants: vec![renewed(), renewed()] }.build("locks", sent),
-        ),
-    ]
+struct Every {
+    sent: Instant,
+    commands: Vec<(&'static str, Document)>,
 }
 
-fn reads(sent: Instant) -> Vec<(&'static str, Document)> {
-    let page = Page {
-        pattern: NamePattern::Prefix(NAME.to_owned()),
-        owner: Some(OWNER.to_owned()),
-        after: Some(NAME.to_owned()),
-        limit: 100,
-    };
-    let look = FindLeases { names: vec![NAME.to_owned()], after: None };
-    let look_after =
-        FindLeases { after: Some(Timestamp { time: 9, increment: 3 }), ..look.clone() };
-    vec![
-        ("in line", FindEntries { entries: places() }.build("locks", sent)),
-        ("look", look.build("locks", sent)),
-        ("look after a time", look_after.build("locks", sent)),
-        ("find holders", FindHolders { grants: vec![key()] }.build("locks", sent)),
-        ("get", GetLease { name: NAME.to_owned() }.build("locks", sent)),
-        ("page", page.build("locks", sent)),
-        ("is hint used", IsHintUsed.build("locks", sent)),
-        ("hello", Hello.build("locks", sent)),
-        ("ping", Ping.build("locks", sent)),
-        ("find another format", FindOtherFormat.build("locks", sent)),
-    ]
+impl Every {
+    fn add(&mut self, name: &'static str, command: &impl Command) {
+        self.commands.push((name, command.build("locks", self.sent)));
+    }
+
+    fn add_acquires(&mut self) {
+        let joins = Some(JOINS);
+        self.add("take", &take(joins));
+        self.add("take together", &FastAcquireMany { acquires: vec![take(None), take(joins)] });
+        self.add("insert", &FastAcquire { form: FastForm::Insert, ..take(None) });
+        self.add("acquire", &acquire(Permits::EXCLUSIVE, None));
+        self.add("join", &acquire(Permits::EXCLUSIVE, joins));
+        let predecessor = Some(PREDECESSOR.to_owned());
+        let successor = SlowAcquire { predecessor, ..acquire(Permits::EXCLUSIVE, joins) };
+        self.add("take over a place", &successor);
+        let admit = acquire(Permits::SHARED, None);
+        self.add("admit", &admit);
+        self.add("admit or join", &acquire(Permits::SHARED, joins));
+        self.add("admit fast", &FastAdmit { request: admit.request, attempt_no: 1 });
+    }
+
+    fn add_writes_of_holders(&mut self) {
+        let entries = entries(&[(NAME, VALUE), (NAME, PREDECESSOR)]);
+        self.add("in line", &FindEntries { entries: entries.clone() });
+        self.add("beat", &Heartbeat { entries, waiter_ttl: Duration::from_secs(10) });
+        self.add("renew", &RenewMany { grants: vec![renewed()] });
+        self.add("renew a permit", &RenewHolders { grants: vec![renewed()] });
+        self.add("renew two permits", &RenewHolders { grants: vec![renewed(), renewed()] });
+        let timing = request().timing;
+        self.add("resume", &Resume { key: key(), fresh_id: grant_id(), ttl: None, timing });
+        let RenewalTarget { key: own, lasts } = renewed();
+        self.commands.push(("guard", Guard { key: own, lasts }.build("locks", self.sent)));
+        self.add("tick", &StandaloneToken { key: key() });
+    }
+
+    fn add_releases(&mut self) {
+        self.add("delete", &Delete { targets: targets() });
+        self.add("tombstone", &Tombstone { targets: targets(), values: values() });
+        let hold_at_least = Duration::from_secs(5);
+        for target in targets() {
+            self.add("end later", &EndLater { target, hold_at_least, values: values() });
+        }
+        for (name, scope) in [
+            ("end beside others", EndScope::BesideOthers),
+            ("end anywhere", EndScope::Anywhere),
+            ("end or leave", EndScope::HeldOrQueued),
+        ] {
+            self.add(name, &End { targets: targets(), scope, values: values() });
+        }
+    }
+
+    fn add_reads(&mut self) {
+        let look = FindLeases { names: vec![NAME.to_owned()], after: None };
+        self.add("look", &look);
+        let after = Some(Timestamp { time: 9, increment: 3 });
+        self.add("look after a time", &FindLeases { after, ..look });
+        self.add("find holders", &FindHolders { grants: vec![key()] });
+        self.add("get", &GetLease { name: NAME.to_owned() });
+        let pattern = NamePattern::Prefix(NAME.to_owned());
+        let (owner, after) = (Some(OWNER.to_owned()), Some(NAME.to_owned()));
+        self.add("page", &Page { pattern, owner, after, limit: 100 });
+        self.add("dry run", &DryRun);
+        self.add("is hint used", &IsHintUsed);
+        self.add("hello", &Hello);
+        self.add("ping", &Ping);
+        self.add("find another format", &FindOtherFormat);
+    }
 }

@@ -18,11 +18,13 @@ mod reading;
 mod snapshot;
 mod variables;
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::bson::{Bson, Document, doc};
+use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
 use crate::rules::guesses::FastForm;
 use crate::rules::permits::Permits;
 use crate::rules::time::Instant;
@@ -53,29 +55,41 @@ fn request() -> AcquireRequest {
     }
 }
 
-fn acquire() -> SlowAcquire {
-    SlowAcquire { request: Arc::new(request()), attempt_no: 3, predecessor: None }
+/// The third attempt of this call, in its slow form.
+fn slow(request: AcquireRequest) -> SlowAcquire {
+    SlowAcquire { request: Arc::new(request), attempt_no: 3, predecessor: None }
 }
 
-/// The same call's first attempt, by the fast path.
+/// The same attempt in its fast form.
+fn fast(request: AcquireRequest) -> FastAcquire {
+    let (form, request) = (FastForm::LookUp, Arc::new(request));
+    FastAcquire { request, attempt_no: 3, form, resends: 0, first_sent: None }
+}
+
+/// How a call waits in the queue.
+const JOINS: QueueOptions = QueueOptions { waiter_ttl: 10_000, max_waiting: 7 };
+
+fn acquire() -> SlowAcquire {
+    slow(request())
+}
+
 fn take() -> FastAcquire {
-    FastAcquire {
-        request: Arc::new(request()),
-        attempt_no: 3,
-        form: FastForm::LookUp,
-        resends: 0,
-        first_sent: None,
-    }
+    fast(request())
 }
 
 /// The same call when it waits in the queue.
 fn joining() -> SlowAcquire {
-    let joins = QueueOptions { waiter_ttl: 10_000, max_waiting: 7 };
-    SlowAcquire {
-        request: Arc::new(AcquireRequest { joins: Some(joins), ..request() }),
-        attempt_no: 3,
-        predecessor: None,
-    }
+    slow(AcquireRequest { joins: Some(JOINS), ..request() })
+}
+
+/// A call that does not wait, one that does, and one on a server without an oplog.
+fn requests(permits: Permits) -> [AcquireRequest; 3] {
+    [(None, true), (Some(JOINS), true), (None, false)].map(|(joins, has_oplog)| AcquireRequest {
+        permits,
+        joins,
+        has_oplog,
+        ..request()
+    })
 }
 
 /// The values that are fresh in a real command.
@@ -89,27 +103,30 @@ fn fresh_values() -> TombstoneValues {
     TombstoneValues::new(COMMANDS.fetch_add(1, Ordering::Relaxed).to_string())
 }
 
-/// Two queue entries.
-fn places() -> Vec<QueueEntry> {
-    ["$$NOW", "$$ROOT"]
-        .map(|value| QueueEntry { name: "$name".to_owned(), value: value.to_owned() })
-        .to_vec()
+/// An entry of this value in the queue of each name.
+fn entries(of: &[(&str, &str)]) -> Vec<QueueEntry> {
+    let entry = |(name, value): &(&str, &str)| QueueEntry {
+        name: (*name).to_owned(),
+        value: (*value).to_owned(),
+    };
+    of.iter().map(entry).collect()
 }
 
 fn beat() -> Heartbeat {
-    Heartbeat { entries: places(), waiter_ttl: Duration::from_secs(10) }
+    let entries = entries(&[("$name", "$$NOW"), ("$name", "$$ROOT")]);
+    Heartbeat { entries, waiter_ttl: Duration::from_secs(10) }
 }
 
 fn in_line() -> FindEntries {
-    FindEntries { entries: places() }
-}
-
-fn tick() -> StandaloneToken {
-    StandaloneToken { key: GrantKey::new("$name", "$$NOW", &"$call.3".into()) }
+    FindEntries { entries: beat().entries }
 }
 
 fn key() -> GrantKey {
     GrantKey::new("$name", "$$NOW", &"$call.3".into())
+}
+
+fn tick() -> StandaloneToken {
+    StandaloneToken { key: key() }
 }
 
 /// A grant that is renewed for 31 seconds.
@@ -141,8 +158,41 @@ fn walk(value: &Bson, visit: &mut impl FnMut(&Bson)) {
     }
 }
 
+/// The time of each reply, and so the token of what it grants.
+const TOKEN: Timestamp = Timestamp { time: 1_700_000_000, increment: 5 };
+/// The server's clock in the replies.
+const SERVER_NOW: DateTime = DateTime::from_millis(1_700_000_000_000);
+
+/// The document of a lease held with this value by this grant for 31 seconds more, as the projection shows it.
+fn held(value: &str, grant_id: &str) -> Document {
+    doc! {
+        "name": "$name",
+        "value": value,
+        "now": SERVER_NOW,
+        "expiresAt": DateTime::from_millis(1_700_000_031_000),
+        "waiting": 2,
+        "ahead": 1,
+        "grant": {
+            "value": value, "id": grant_id, "sentMicros": 5_i64, "owner": "test@host:1",
+            "acquiredAt": SERVER_NOW, "ttlMs": 30_000_i64, "metadata": { "x": 1 },
+        },
+    }
+}
+
+/// The document with another value in this field.
+fn with(mut document: Document, field: &str, value: impl Into<Bson>) -> Document {
+    document.insert(field, value);
+    document
+}
+
 /// A reply of a `findAndModify`.
 fn found(document: impl Into<Bson>) -> Document {
-    let time = crate::bson::Timestamp { time: 1_700_000_000, increment: 5 };
-    doc! { "value": document, "lastErrorObject": { "n": 1 }, "ok": 1.0, "operationTime": time }
+    doc! { "value": document, "lastErrorObject": { "n": 1 }, "ok": 1.0, "operationTime": TOKEN }
+}
+
+/// The files in this folder of `commands` with such an extension.
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands").join(folder);
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|file| file.extension().is_some_and(|it| it == extension)).collect()
 }

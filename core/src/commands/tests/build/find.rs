@@ -1,10 +1,15 @@
 use crate::bson::Timestamp;
-use crate::rules::ids::GrantId;
 use crate::rules::pattern::NamePattern;
 
+use super::super::in_line;
 use super::assert_command;
 use crate::commands::find::{FindGrants, FindHolders, FindLeases, GetLease, Page};
+use crate::commands::indexes::{
+    CountDuplicates, CreateIndex, FindOtherFormat, ListIndexes, LookAtCollection,
+};
+use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::renew::GrantKey;
+use crate::schema::SPECS;
 
 #[test]
 fn looks_and_pages_are_written_out() {
@@ -19,18 +24,27 @@ fn looks_and_pages_are_written_out() {
     assert_command("FindGrants", &FindGrants(FindLeases { after, ..look(&["$a", "$b"]) }));
     // For users, with the holders of leases held by several.
     assert_command("GetLease", &GetLease { name: "$name".to_owned() });
-    let page = Page {
-        pattern: NamePattern::Prefix("$".to_owned()),
-        owner: Some("$owner".to_owned()),
-        after: Some("$a".to_owned()),
-        limit: 100,
-    };
-    assert_command("Page", &page);
+    let pattern = NamePattern::Prefix("$".to_owned());
+    let (owner, after) = (Some("$owner".to_owned()), Some("$a".to_owned()));
+    assert_command("Page", &Page { pattern, owner, after, limit: 100 });
+    // Renewals read their own holders by their ids, and the echo of the newest command.
+    let key = |id: &str| GrantKey::new("$a", "$value", &id.into());
+    assert_command("FindHolders", &FindHolders { grants: vec![key("$id1"), key("$id2")] });
+    assert_command("FindEntries", &in_line());
 }
 
-/// Renewals read their own holders by their ids, and the echo of the newest command.
 #[test]
-fn the_look_at_own_holders_is_written_out() {
-    let key = |id: &str| GrantKey::new("$a", "$value", &GrantId::from(id));
-    assert_command("FindHolders", &FindHolders { grants: vec![key("$id1"), key("$id2")] });
+fn what_a_manager_sends_before_it_grants_is_written_out() {
+    assert_command("Hello", &Hello);
+    assert_command("DryRun", &DryRun);
+    assert_command("IsHintUsed", &IsHintUsed);
+    assert_command("Ping", &Ping);
+    assert_command("LookAtCollection", &LookAtCollection);
+    assert_command("CountDuplicates", &CountDuplicates);
+    assert_command("FindOtherFormat", &FindOtherFormat);
+    assert_command("ListIndexes", &ListIndexes { tells_builds: false });
+    assert_command("ListIndexes-with-builds", &ListIndexes { tells_builds: true });
+    let [name, expiry] = SPECS.map(|spec| CreateIndex { name: spec.name.to_owned(), spec });
+    assert_command("CreateIndex-name", &name);
+    assert_command("CreateIndex-expiry", &expiry);
 }

@@ -2,20 +2,17 @@
 
 mod acquire;
 mod find;
-mod queue;
 mod release;
 mod renew;
-mod setup;
 mod sizes;
 mod watch;
 
 use std::any::type_name;
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
 
-use super::SENT;
+use super::{SENT, files};
 use crate::commands::Command;
 
 /// The longest text that is written in one line, beside its indent.
@@ -80,13 +77,6 @@ fn statements(command: &impl Command) -> Vec<Document> {
     let command = command.build("locks", SENT);
     let statements = command.get_array("updates").unwrap().iter();
     statements.map(|it| it.as_document().unwrap().clone()).collect()
-}
-
-/// The files in this folder of `commands` with such an extension.
-fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands").join(folder);
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    files.filter(|file| file.extension().is_some_and(|it| it == extension)).collect()
 }
 
 #[test]

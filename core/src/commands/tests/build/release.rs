@@ -24,14 +24,11 @@ fn targets() -> Vec<ReleaseTarget> {
     [plain.as_slice(), &others].concat()
 }
 
+/// A tombstone has the same filters; and it makes the document of a lease that has no holder and has expired by every
+/// clock.
 #[test]
 fn a_delete_is_written_out() {
     assert_command("Delete", &Delete { targets: targets() });
-}
-
-/// The same filters; and the document of a lease that has no holder and has expired by every clock.
-#[test]
-fn a_tombstone_is_written_out() {
     let targets = whiches().map(target).to_vec();
     assert_command("Tombstone", &Tombstone { targets, values: values() });
 }

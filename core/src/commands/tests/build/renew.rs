@@ -3,8 +3,9 @@ use std::time::Duration;
 use crate::bson::Bson;
 use crate::rules::ids::GrantId;
 
-use super::super::{SENT, guard, renewed, resume, tick};
+use super::super::{SENT, beat, entries, guard, renewed, resume, tick};
 use super::{assert_command, assert_snapshot, statements};
+use crate::commands::heartbeat::Heartbeat;
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
 use crate::commands::renew_holders::RenewHolders;
 
@@ -15,20 +16,22 @@ fn a_renewal_is_written_out() {
     let longer = RenewalTarget { lasts: Duration::from_secs(61), ..renewed() };
     let renew = RenewMany { grants: vec![renewed(), longer, renewed()] };
     assert_command("RenewMany-two-times", &renew);
-}
-
-#[test]
-fn resumes_and_guards_are_written_out() {
-    // Within a transaction a command has no write concern.
-    assert_snapshot("Guard", guard().build("locks", SENT));
+    assert_command("StandaloneToken", &tick());
     assert_command("Resume", &resume("$fresh"));
     let ttl = Some(Duration::from_secs(90));
     assert_command("Resume-with-a-ttl", &Resume { ttl, ..resume("$fresh") });
+    // Within a transaction a command has no write concern.
+    assert_snapshot("Guard", guard().build("locks", SENT));
 }
 
 #[test]
-fn a_tick_is_written_out() {
-    assert_command("StandaloneToken", &tick());
+fn a_beat_is_written_out() {
+    let beat = |of: &[(&str, &str)]| Heartbeat { entries: entries(of), ..beat() };
+    assert_command("Heartbeat", &beat(&[("$name", "$$NOW"), ("$other", "$$ROOT")]));
+    // The reply counts documents: one with several entries of ours must have all of them to be counted.
+    assert_command("Heartbeat-two-of-a-name", &beat(&[("$both", "$a"), ("$both", "$b")]));
+    let mixed = [("$both", "$a"), ("$name", "$$NOW"), ("$both", "$b"), ("$other", "$$ROOT")];
+    assert_command("Heartbeat-mixed", &beat(&mixed));
 }
 
 fn grant_for(seconds: u64, name: &str, id: &str) -> RenewalTarget {
@@ -48,18 +51,10 @@ fn a_renewal_of_permits_is_written_out() {
     let grants = grants.map(|(name, id)| grant(name, id)).to_vec();
     assert_command("RenewHolders", &RenewHolders { grants });
     assert_command("RenewHolders-one", &RenewHolders { grants: vec![grant("$a", "$d.1")] });
-}
-
-/// Each holder is prolonged for its own time: in a statement for each, and in one name by its id.
-#[test]
-fn a_renewal_of_permits_carries_each_time() {
-    let grants = vec![
-        grant_for(61, "$a", "$a.1"),
-        grant("$b", "$b.1"),
-        grant("$c", "$c.1"),
-        grant_for(61, "$c", "$c.2"),
-    ];
-    assert_command("RenewHolders-two-times", &RenewHolders { grants });
+    // Each holder is prolonged for its own time: in a statement for each, and in one name by its id.
+    let (a, b) = (grant_for(61, "$a", "$a.1"), grant("$b", "$b.1"));
+    let (c1, c2) = (grant("$c", "$c.1"), grant_for(61, "$c", "$c.2"));
+    assert_command("RenewHolders-two-times", &RenewHolders { grants: vec![a, b, c1, c2] });
 }
 
 /// The server compares every id of a statement with every holder.

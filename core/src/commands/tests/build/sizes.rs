@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use crate::bson::{Document, RawDocumentBuf, doc};
 use crate::rules::permits::Permits;
-use crate::rules::timing::Timing;
 use crate::spec::EndScope;
 use mongo_lease_testbed::Server;
 
-use super::super::{SENT, fresh_values, joining, request};
+use super::super::{JOINS, SENT, fresh_values, request, slow};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
 use crate::commands::fast_acquire::FastAdmit;
@@ -20,21 +19,18 @@ use crate::commands::renew_holders::RenewHolders;
 const NAME: &str = "tenant:7";
 
 /// A call with texts as long as real ones: a value of 65 bytes, and an owner of 18.
-fn call(number: u32, permits: Permits, waits: bool) -> Arc<AcquireRequest> {
-    let joins = joining().request.joins.filter(|_| waits);
-    let timing = Timing::new(Duration::from_secs(30), Duration::from_secs(1), None).unwrap();
+fn call(number: u32, permits: Permits, waits: bool) -> AcquireRequest {
     let value = format!("{:032x}-{number:032x}", u128::MAX);
-    Arc::new(AcquireRequest {
+    AcquireRequest {
         name: NAME.to_owned(),
         call_id: value.as_str().into(),
         value,
         owner: "worker@host-1:4242".into(),
         metadata: Document::new(),
         permits,
-        timing: Arc::new(timing),
-        joins,
+        joins: waits.then_some(JOINS),
         ..request()
-    })
+    }
 }
 
 fn bytes(document: &Document) -> usize {
@@ -52,13 +48,13 @@ fn commands_keep_their_sizes() {
     let once = call(1, share, false);
     let grant_id = once.call_id.grant(1);
     let slow = |permits, waits| {
-        let request = call(1, permits, waits);
-        of_command(&SlowAcquire { request, attempt_no: 1, predecessor: None })
+        of_command(&SlowAcquire { attempt_no: 1, ..slow(call(1, permits, waits)) })
     };
     let target = |grant, form| {
         let (name, value) = (NAME.to_owned(), once.value.clone());
         vec![ReleaseTarget { name, value, grant, form }]
     };
+    let fast = FastAdmit { request: once.clone().into(), attempt_no: 1 };
     let grant = || GrantMatch::Grant(grant_id.clone());
     let end = |grant, form, scope| {
         of_command(&End { targets: target(grant, form), scope, values: fresh_values() })
@@ -72,7 +68,7 @@ fn commands_keep_their_sizes() {
         ("acquire or join", slow(Permits::EXCLUSIVE, true), 6_600),
         ("acquire permits", slow(share, false), 11_400),
         ("acquire permits or join", slow(share, true), 11_900),
-        ("fast admit", of_command(&FastAdmit { request: Arc::clone(&once), attempt_no: 1 }), 5_100),
+        ("fast admit", of_command(&fast), 5_100),
         ("end a lease", end(grant(), Form::Plain, EndScope::BesideOthers), 5_300),
         ("end a share", end(grant(), Form::List, EndScope::BesideOthers), 8_700),
         ("end a call", end(of_call, Form::Either, EndScope::HeldOrQueued), 10_400),
@@ -94,7 +90,8 @@ async fn a_document_grows_by_360_bytes_for_each_holder() {
     database.run_command(indexes).await.unwrap();
     let mut sizes = Vec::new();
     for number in 1..=100 {
-        let command = FastAdmit { request: call(number, Permits::SHARED, false), attempt_no: 1 };
+        let command =
+            FastAdmit { request: call(number, Permits::SHARED, false).into(), attempt_no: 1 };
         let reply = database.run_command(command.build("locks", SENT)).await.unwrap();
         let decoded = command.decode(&reply, SENT).unwrap();
         assert!(matches!(decoded, AcquireReply::Granted(_)), "{number}: {decoded:?}");

@@ -1,13 +1,14 @@
 //! Decoding of change events that admit several.
 
-use crate::bson::{Document, Timestamp, doc};
+use crate::bson::{Document, doc};
 use crate::rules::time::Instant;
 
+use super::super::TOKEN;
 use super::watch::{EXPIRES_AT, promotion, replacement, update, within};
 use crate::commands::watch::{Promotion, StreamEvent, decode};
 
 /// An update that admitted these, and the same as a replacement in which they hold.
-fn admitted(text: &str) -> [Document; 2] {
+pub(in super::super) fn admitted(text: &str) -> [Document; 2] {
     let mut updated = update("");
     within(&mut updated, &["updateDescription"])
         .insert("updatedFields", doc! { "admitted": text, "expiresAt": EXPIRES_AT });
@@ -30,7 +31,7 @@ fn an_admission_tells_of_all_whom_one_write_admitted() {
     let told = |grant_id: &str, sent, until| Promotion {
         grant_id: grant_id.into(),
         sent: Instant::from_micros(sent),
-        token: Timestamp { time: 1_700_000_000, increment: 5 },
+        token: TOKEN,
         expires_at: chrono::DateTime::from_timestamp_millis(until),
     };
     let both = vec![told("m-c.2", 7, 1_700_000_009_000), told("x-d.1", 8, 1_700_000_008_000)];

@@ -6,81 +6,27 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::{collection, sample};
 
 /// Field names that some decoder reads.
-const FIELDS: [&str; 43] = [
-    "_id",
-    "acquiredAt",
-    "ahead",
-    "clusterTime",
-    "code",
-    "count",
-    "cursor",
-    "errmsg",
-    "expiresAt",
-    "firstBatch",
-    "firstMs",
-    "fullDocument",
-    "grant",
-    "hasQueue",
-    "holders",
-    "id",
-    "inUse",
-    "key",
-    "limit",
-    "maxClockSkewMs",
-    "maxWireVersion",
-    "msg",
-    "n",
-    "name",
-    "names",
-    "now",
-    "ok",
-    "operationTime",
-    "ours",
-    "own",
-    "owner",
-    "permits",
-    "promoted",
-    "sentMicros",
-    "setName",
-    "shared",
-    "standaloneToken",
-    "total",
-    "ttlMs",
-    "updatedFields",
-    "value",
-    "waiting",
-    "writeErrors",
-];
+const FIELDS: &str = "_id acquiredAt admitted ahead clusterTime code count cursor errmsg expiresAt \
+    firstBatch firstMs fullDocument grant hasQueue holders id inUse index key limit \
+    maxClockSkewMs maxWireVersion msg n name names now ok operationTime ours own owner permits \
+    promoted sentMicros setName shared standaloneToken total ttlMs updateDescription \
+    updatedFields value waiting writeErrors";
 
-/// Texts that have a meaning for some decoder, or nearly.
-const TEXTS: [&str; 19] = [
-    "",
-    "$$NOW",
-    "$$ROOT",
-    "$call.2",
-    "$call.3",
-    "$name",
-    "another",
-    "date",
-    "m-c.2@-7",
-    "m-c.2@!7",
-    "m-c.2@7",
-    "m-c.2@99999999999999999999",
-    "missing",
-    "mongo-lease/shared",
-    "null",
-    "isdbgrid",
-    "@",
-    "é@é",
-    "\0",
-];
+/// Texts that have a meaning for some decoder, or nearly; the first of them is empty.
+const TEXTS: &str = " $$NOW $$ROOT $call. $call.2 $call.3 $call.30 $name another date m-c.2@-7 \
+    m-c.2@!7 m-c.2@7 m-c.2@99999999999999999999 missing mongo-lease/shared null isdbgrid \
+    released:1 @ é@é \0";
+
+fn one_of(texts: &'static str) -> impl Strategy<Value = String> {
+    sample::select(texts.split(' ').collect::<Vec<_>>()).prop_map(str::to_owned)
+}
 
 fn text() -> impl Strategy<Value = String> {
-    prop_oneof![3 => sample::select(&TEXTS[..]).prop_map(str::to_owned), 1 => any::<String>()]
+    prop_oneof![3 => one_of(TEXTS), 1 => any::<String>()]
 }
 
 fn field() -> impl Strategy<Value = String> {
-    prop_oneof![4 => sample::select(&FIELDS[..]).prop_map(str::to_owned), 1 => text()]
+    prop_oneof![4 => one_of(FIELDS), 1 => text()]
 }
 
 /// A whole number, extreme ones more often than others.
@@ -155,58 +101,69 @@ pub(super) fn damaged(replies: Vec<Document>) -> impl Strategy<Value = Document>
     ];
     let mutations = collection::vec((any::<sample::Index>(), how), 0..4);
     (sample::select(replies), mutations).prop_map(|(reply, mutations)| {
-        let mut damaged = Bson::Document(reply);
-        for (at, how) in mutations {
-            let values = count(&damaged);
-            if values > 0 {
-                change(&mut damaged, &mut at.index(values), &how);
-            }
-        }
-        damaged.as_document().cloned().unwrap_or_default()
+        mutations.into_iter().fold(reply, |damaged, (at, how)| match count(&damaged) {
+            0 => damaged,
+            values => with_one_damaged(&damaged, at.index(values), &how),
+        })
     })
 }
 
-/// How many values this one contains.
-fn count(value: &Bson) -> usize {
+/// The reply as it is, and all replies in which one of its values is damaged in one way.
+pub(super) fn each_damaged(reply: &Document) -> impl Iterator<Item = Document> {
+    let time = Timestamp { time: 7, increment: 7 };
+    let dates = [i64::MIN, -1, 1_700_000_000_000, 1_700_000_000_001, i64::MAX];
+    let dates = dates.map(|millis| DateTime::from_millis(millis).into());
+    let numbers = [0, -1, i64::MAX].map(Bson::Int64);
+    let others = [
+        Bson::Null,
+        Bson::Boolean(false),
+        Bson::Int32(-1),
+        Bson::Int32(41),
+        Bson::Double(1.0),
+        Bson::Timestamp(time),
+        Bson::Document(Document::new()),
+        Bson::Array(Vec::new()),
+    ];
+    let texts = TEXTS.split(' ').map(Bson::from);
+    let values = texts.chain(dates).chain(numbers).chain(others).map(How::Replace);
+    let hows: Vec<How> = values.chain([How::Remove, How::Retype, How::InList]).collect();
+    let damaged = (0..count(reply)).flat_map(move |at| {
+        let one_damaged = |how| with_one_damaged(reply, at, how);
+        hows.iter().map(one_damaged).collect::<Vec<_>>()
+    });
+    std::iter::once(reply.clone()).chain(damaged)
+}
+
+/// How many values this document contains, at any depth.
+fn count(document: &Document) -> usize {
     let mut values = 0;
-    super::super::walk(value, &mut |_| values += 1);
+    super::super::walk(&Bson::from(document.clone()), &mut |_| values += 1);
     values - 1
 }
 
-/// Changes the value that comes after `before` others within this one. Returns whether it was there.
-fn change(value: &mut Bson, before: &mut usize, how: &How) -> bool {
+/// The same document with the value damaged that comes after `before` others.
+fn with_one_damaged(document: &Document, before: usize, how: &How) -> Document {
+    let mut left = Some(before);
+    let document = change(&Bson::from(document.clone()), &mut left, how);
+    document.as_document().cloned().unwrap_or_default()
+}
+
+/// Changes the value that comes after `left` others within this one. `None`: it is changed.
+fn change(value: &Bson, left: &mut Option<usize>, how: &How) -> Bson {
+    let mut changed_within = |inner: &Bson| {
+        let is_this = *left == Some(0);
+        *left = left.and_then(|left| left.checked_sub(1));
+        if is_this { changed(inner, how) } else { Some(change(inner, left, how)) }
+    };
     if let Bson::Document(document) = value {
-        let keys: Vec<String> = document.keys().cloned().collect();
-        for key in keys {
-            let Some(inner) = document.get_mut(&key) else { continue };
-            if *before == 0 {
-                match changed(inner, how) {
-                    Some(other) => *inner = other,
-                    None => drop(document.remove(&key)),
-                }
-                return true;
-            }
-            *before -= 1;
-            if change(inner, before, how) {
-                return true;
-            }
-        }
-    } else if let Bson::Array(items) = value {
-        for at in 0..items.len() {
-            if *before == 0 {
-                match changed(&items[at], how) {
-                    Some(other) => items[at] = other,
-                    None => drop(items.remove(at)),
-                }
-                return true;
-            }
-            *before -= 1;
-            if change(&mut items[at], before, how) {
-                return true;
-            }
-        }
+        let fields = document.iter();
+        let fields = fields.filter_map(|(key, it)| Some((key.clone(), changed_within(it)?)));
+        return fields.collect::<Document>().into();
     }
-    false
+    if let Bson::Array(items) = value {
+        return items.iter().filter_map(changed_within).collect::<Vec<_>>().into();
+    }
+    value.clone()
 }
 
 fn changed(value: &Bson, how: &How) -> Option<Bson> {

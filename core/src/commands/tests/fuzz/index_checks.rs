@@ -4,14 +4,23 @@ use crate::bson::{Bson, Document, doc};
 
 use super::super::SENT;
 use super::checks::rows;
-use crate::commands::Command;
-use crate::commands::DecodeError;
+use super::{Decoder, batches, counts, decoder};
 use crate::commands::indexes::{
     CountDuplicates, CreateIndex, FindOtherFormat, ListIndexes, LookAtCollection,
     read_index as read,
 };
+use crate::commands::{Command, DecodeError};
 
-pub(super) fn list_indexes(reply: &Document) -> bool {
+pub(super) const DECODERS: [Decoder; 6] = [
+    decoder("indexes::CountDuplicates", batches, count_duplicates),
+    decoder("indexes::CreateIndex", counts, create_index),
+    decoder("indexes::FindOtherFormat", other_formats, find_other_format),
+    decoder("indexes::ListIndexes", batches, list_indexes),
+    decoder("indexes::LookAtCollection", batches, look_at_collection),
+    decoder("indexes::read_index", indexes, read_index),
+];
+
+fn list_indexes(reply: &Document) -> bool {
     let list = ListIndexes { tells_builds: true };
     let Ok(indexes) = list.decode(reply, SENT) else { return false };
     let rows = rows(reply).expect("rows");
@@ -28,24 +37,24 @@ fn says_unique(row: &Document) -> bool {
     !matches!(spec.get("unique"), None | Some(Bson::Null | Bson::Boolean(false)))
 }
 
-pub(super) fn read_index(row: &Document) -> bool {
+fn read_index(row: &Document) -> bool {
     let index = read(row);
     assert!(says_unique(row) || !index.is_unique, "{row}");
     index.is_unique
 }
 
-pub(super) fn count_duplicates(reply: &Document) -> bool {
+fn count_duplicates(reply: &Document) -> bool {
     let counted = CountDuplicates.decode(reply, SENT);
     assert_eq!(counted.is_ok(), rows(reply).is_some());
     counted.is_ok_and(|names| names == 2)
 }
 
-pub(super) fn look_at_collection(reply: &Document) -> bool {
+fn look_at_collection(reply: &Document) -> bool {
     let found = LookAtCollection.decode(reply, SENT);
     matches!(found, Ok(Some(_))) && rows(reply).is_some_and(|rows| !rows.is_empty())
 }
 
-pub(super) fn create_index(reply: &Document) -> bool {
+fn create_index(reply: &Document) -> bool {
     let [spec, _] = crate::schema::SPECS;
     let name = "name_1".to_owned();
     let _made: Result<(), DecodeError> = CreateIndex { name, spec }.decode(reply, SENT);
@@ -53,7 +62,7 @@ pub(super) fn create_index(reply: &Document) -> bool {
 }
 
 /// Documents of another format, of this one, and of the plain recipe.
-pub(super) fn other_formats() -> Vec<Document> {
+fn other_formats() -> Vec<Document> {
     let old = doc! { "allowanceMs": 1_000_i64 };
     let batch = |found: Vec<Bson>| doc! { "cursor": { "firstBatch": found }, "ok": 1.0 };
     let found = [
@@ -67,10 +76,17 @@ pub(super) fn other_formats() -> Vec<Document> {
     each.chain([batch(vec![])]).collect()
 }
 
-pub(super) fn find_other_format(reply: &Document) -> bool {
+fn find_other_format(reply: &Document) -> bool {
     let Ok(Some(field)) = FindOtherFormat.decode(reply, SENT) else { return false };
     let (outer, inner) = field.split_once('.').unwrap();
     let document = reply.to_string();
     assert!(document.contains(outer) && document.contains(inner), "{field}: {document}");
     true
+}
+
+/// Entries of a list of indexes, the second with the field about builds.
+fn indexes() -> Vec<Document> {
+    let unique = doc! { "v": 2, "key": { "name": 1 }, "name": "name_1", "unique": true };
+    let ttl = doc! { "v": 2, "key": { "expiresAt": 1 }, "expireAfterSeconds": 0_i64 };
+    vec![unique.clone(), doc! { "spec": unique, "buildUUID": "u" }, ttl]
 }

@@ -1,18 +1,25 @@
 //! The checks of decoded change events, and of the holders that renewals read, against what was decoded.
 
-use crate::bson::{Bson, Document};
+use crate::bson::{Bson, Document, doc};
 use crate::rules::ids::CallId;
 use crate::rules::time::Instant;
 use crate::rules::tombstone::is_tombstone;
 
 use super::super::SENT;
+use super::super::decode::{admitted, replacement, update, within};
 use super::checks::{at, rows, text, time};
+use super::{Decoder, decoder, holder_checks};
 use crate::commands::Command;
 use crate::commands::find::FindHolders;
 use crate::commands::snapshot;
 use crate::commands::watch::{self, StreamEvent};
 
-pub(super) fn watch(event: &Document) -> bool {
+pub(super) const DECODERS: [Decoder; 2] = [
+    decoder("find::FindHolders", holder_checks::batches, find_holders),
+    decoder("watch::decode", events, watch),
+];
+
+fn watch(event: &Document) -> bool {
     let whole = event.get("fullDocument").and_then(Bson::as_document);
     let fields = match whole {
         Some(whole) => Some(whole),
@@ -20,19 +27,23 @@ pub(super) fn watch(event: &Document) -> bool {
     };
     let Some(told) = watch::decode(event) else { return false };
     let fields = fields.expect("fields");
+    let token = time(event, &["clusterTime"]).expect("a time");
     let promoted = || text(fields, &["promoted"]).expect("a text");
     match told {
         StreamEvent::Admitted { admissions, recheck } => {
             let admitted = text(fields, &["admitted"]).expect("a text");
             for told in admissions {
-                assert_eq!(Some(told.token), time(event, &["clusterTime"]));
+                assert_eq!(told.token, token);
                 assert!(admitted.contains(told.grant_id.as_str()));
             }
             assert!(recheck.is_none_or(|call_id| is_recheck(promoted(), &call_id)));
         }
         StreamEvent::Recheck { call_id } => assert!(is_recheck(promoted(), &call_id)),
         StreamEvent::Promoted(told) => {
-            assert_eq!(Some(told.token), time(event, &["clusterTime"]));
+            let until = fields.get("expiresAt").and_then(Bson::as_datetime);
+            let until = until.map(|until| until.timestamp_millis());
+            let until = until.and_then(chrono::DateTime::from_timestamp_millis);
+            assert_eq!((told.token, told.expires_at), (token, until));
             let (id, sent) = promoted().rsplit_once('@').expect("an echo");
             assert_eq!(
                 (told.grant_id.as_str(), Ok(told.sent)),
@@ -53,7 +64,7 @@ fn is_recheck(promoted: &str, call_id: &CallId) -> bool {
 }
 
 /// A renewal believes that a holder is still there, and which command has written it.
-pub(super) fn find_holders(reply: &Document) -> bool {
+fn find_holders(reply: &Document) -> bool {
     let look = FindHolders { grants: Vec::new() };
     let Ok(found) = look.decode(reply, SENT) else { return false };
     let rows = rows(reply).expect("rows");
@@ -72,4 +83,13 @@ pub(super) fn find_holders(reply: &Document) -> bool {
         }
     }
     has_any
+}
+
+fn events() -> Vec<Document> {
+    // It is over: the lease was granted to another holder since.
+    let mut over = replacement("m-c.2@7");
+    within(&mut over, &["fullDocument"]).insert("grant", doc! { "value": "v", "id": "n-d.1" });
+    let promotions = [update("m-c.2@7"), update("m-c.2@!7"), replacement("m-c.2@7"), over];
+    let admissions = admitted("m-c.2@7@1700000009000 x-d.1@8@1700000008000");
+    promotions.into_iter().chain(admissions).collect()
 }
