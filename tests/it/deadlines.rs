@@ -1,165 +1,119 @@
 //! The database holds a command for longer than its deadline: the caller is answered, and nothing stays locked.
 
+use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
-use mongo_lease::mongodb::bson::Document;
 use mongo_lease::mongodb::change_stream::event::OperationType;
 use mongo_lease::{Error, LeaseManager, Released, Tuning};
-use mongo_lease_testbed::{FailCommand, FailPointGuard, Proxy, Server, TestDatabase};
+use mongo_lease_testbed::{FailCommand, FailPointGuard, Server};
 
-use crate::common::{builder, document, migrated};
-use crate::lent::behind_a_proxy;
-use crate::patience::{BUSY_MACHINE, bounded, written};
+use crate::common::{TryOnce, builder, migrated};
+use crate::lent::{Proxied, proxied};
+use crate::patience::{BUSY_MACHINE, bounded, locks, written};
+use crate::permits::{Ask, Call, dropped, permits, writer};
 
 const WAIT: Duration = Duration::from_millis(500);
-/// For how long the server holds a command; much longer than any call waits for it.
-const HELD_FOR: Duration = Duration::from_secs(60);
 
-#[tokio::test]
-async fn an_acquire_that_the_server_holds_comes_back_at_its_deadline() {
-    let (server, _database, leases) = setup().await;
-    let fault = FailCommand::on(&["findAndModify"]).block_for(HELD_FOR);
-    let guard = fault.enable(server.uri()).await;
+/// The result of a call that comes back after this time.
+async fn after<T>(time: Duration, call: impl IntoFuture<Output = T>) -> T {
     let started = Instant::now();
-    let error = leases.acquire("a").wait(WAIT).await.unwrap_err();
+    let result = call.await;
     let waited = started.elapsed();
-    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-    assert!(waited >= WAIT && waited < WAIT + BUSY_MACHINE, "{waited:?}");
-    guard.wait_times_entered(1).await;
-    leave_on(guard);
+    assert!(waited >= time && waited < time + BUSY_MACHINE, "{waited:?}");
+    result
+}
+
+/// Holds commands for much longer than any call waits. It is left on, because switching it off would wait for them. It
+/// ends with its server.
+async fn hold(server: &Server, fault: FailCommand) -> ManuallyDrop<FailPointGuard> {
+    ManuallyDrop::new(fault.block_for(Duration::from_secs(60)).enable(server.uri()).await)
+}
+
+fn quick() -> Tuning {
+    Tuning::default().attempt_timeout(WAIT / 2)
 }
 
 #[tokio::test]
-async fn asking_once_comes_back_after_two_attempts() {
-    let (server, database, _) = setup().await;
-    let leases = builder(&database)
-        .tuning(Tuning::default().attempt_timeout(WAIT / 2))
-        .build()
-        .await
-        .unwrap();
-    let fault = FailCommand::on(&["findAndModify"]).block_for(HELD_FOR);
-    let guard = fault.enable(server.uri()).await;
-    let started = Instant::now();
-    let error = leases.try_acquire("a").await.unwrap_err();
-    let waited = started.elapsed();
-    assert!(matches!(error, Error::Unknown { .. }), "{error}");
-    assert!(waited >= WAIT && waited < WAIT + BUSY_MACHINE, "{waited:?}");
+async fn an_acquire_that_the_server_holds_comes_back_at_its_deadline() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let leases = builder(&database).build().await.unwrap();
+    let asking_once = builder(&database).tuning(quick()).build().await.unwrap();
+    let guard = hold(&server, FailCommand::on(&["findAndModify"])).await;
+    let error = after(WAIT, leases.acquire("a").wait(WAIT)).await.unwrap_err();
+    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
     guard.wait_times_entered(1).await;
-    leave_on(guard);
+    // It comes back after two attempts.
+    let error = after(WAIT, asking_once.try_acquire("b")).await.unwrap_err();
+    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    guard.wait_times_entered(2).await;
 }
 
 #[tokio::test]
 async fn looks_and_pings_come_back_at_their_deadlines() {
-    let (server, database, _) = setup().await;
-    let leases = builder(&database)
-        .tuning(Tuning::default().attempt_timeout(WAIT / 2))
-        .build()
-        .await
-        .unwrap();
-    let fault = FailCommand::on(&["find", "hello"]).block_for(HELD_FOR).app_name("looker");
+    let server = Server::start();
+    let database = migrated(&server).await;
     let client = server.client_with(|options| options.app_name = Some("looker".to_owned())).await;
-    let looker = LeaseManager::builder(&database.through(&client))
-        .tuning(Tuning::default().attempt_timeout(WAIT / 2));
+    let looker = LeaseManager::builder(&database.through(&client)).tuning(quick());
     let looker = looker.build().await.unwrap();
-    let lease = leases.acquire("a").await.unwrap();
-    let guard = fault.enable(server.uri()).await;
-    let started = Instant::now();
-    looker.get("a").await.unwrap_err();
-    looker.ping().await.unwrap_err();
-    let waited = started.elapsed();
-    assert!(waited >= WAIT && waited < WAIT + WAIT / 2 + BUSY_MACHINE, "{waited:?}");
-    leave_on(guard);
-    assert!(lease.is_valid());
+    let _guard = hold(&server, FailCommand::on(&["find", "hello"]).app_name("looker")).await;
+    after(WAIT / 2, looker.get("a")).await.unwrap_err();
+    after(WAIT / 2, looker.ping()).await.unwrap_err();
 }
 
 #[tokio::test]
 async fn a_hanging_release_returns_and_continues_in_the_background() {
-    let (server, database, _) = setup().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).release_timeout(WAIT).build().await.unwrap();
-    let lease = leases.acquire("a").await.unwrap();
-    let mut changes = database.collection::<Document>("locks").watch().await.unwrap();
+    let options = proxied(|builder| builder.release_timeout(WAIT));
+    let Proxied { _server, database, proxy, slow, .. } = options.await;
+    let lease = slow.acquire("a").await.unwrap();
+    let mut changes = locks(&database).watch().await.unwrap();
     let requests = proxy.hold_requests_to("delete");
-    let started = Instant::now();
-    let error = lease.release().await.unwrap_err();
-    let waited = started.elapsed();
+    let error = after(WAIT, lease.release()).await.unwrap_err();
     assert!(matches!(error, Error::Unknown { .. }), "{error}");
-    assert!(waited >= WAIT && waited < WAIT + BUSY_MACHINE, "{waited:?}");
     requests.release();
     written(&mut changes, OperationType::Delete).await;
 }
 
-/// The write arrives when no call waits for it any more.
-#[tokio::test]
-async fn what_a_command_wins_after_its_deadline_is_given_back() {
-    let (server, database, _) = setup().await;
-    let proxy = Proxy::start(server.mongod().address());
-    let leases = through(&proxy, &database).await;
-    let mut changes = database.collection::<Document>("locks").watch().await.unwrap();
-    let requests = proxy.hold_requests_to("findAndModify");
-    let error = leases.acquire("a").wait(WAIT).await.unwrap_err();
-    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-    bounded(requests.held(1)).await;
-    assert_eq!(document(&database, "a").await, None);
-    requests.release();
-    for wanted in [OperationType::Insert, OperationType::Delete] {
-        written(&mut changes, wanted).await;
-    }
-}
-
-/// The write was made in time, and its answer comes when no call waits for it any more.
-#[tokio::test]
-async fn a_grant_answered_after_the_deadline_is_given_back() {
-    let (server, database, _) = setup().await;
-    let proxy = Proxy::start(server.mongod().address());
-    let leases = through(&proxy, &database).await;
-    let mut changes = database.collection::<Document>("locks").watch().await.unwrap();
-    let replies = proxy.hold_replies_to("findAndModify");
-    let error = leases.acquire("a").wait(WAIT).await.unwrap_err();
-    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-    assert!(document(&database, "a").await.is_some());
-    replies.release();
-    written(&mut changes, OperationType::Delete).await;
-    assert_eq!(document(&database, "a").await, None);
-}
-
-/// Dropped while its command is under way: the write happens all the same, and is given back.
-#[tokio::test]
-async fn what_a_dropped_call_wins_is_given_back() {
-    let (server, database, direct) = setup().await;
-    let proxy = Proxy::start(server.mongod().address());
-    let leases = through(&proxy, &database).await;
-    for held_is_reply in [true, false] {
-        let held = match held_is_reply {
-            true => proxy.hold_replies_to("findAndModify"),
-            false => proxy.hold_requests_to("findAndModify"),
+/// A message of an acquire is held back until its call has ended. What it wins all the same is given back.
+async fn is_given_back(cases: &[(&str, Ask)], end: impl AsyncFn(Call)) {
+    let Proxied { _server, database, proxy, slow, direct } = proxied(|builder| builder).await;
+    for (message, ask) in cases {
+        eprintln!("the held message is the {message}");
+        let held = match *message {
+            "request" => proxy.hold_requests_to("findAndModify"),
+            _ => proxy.hold_replies_to("findAndModify"),
         };
-        let asking = tokio::spawn(leases.acquire("a").into_future());
+        let call = tokio::spawn(ask(&slow).into_future());
         bounded(held.held(1)).await;
-        asking.abort();
-        assert!(asking.await.unwrap_err().is_cancelled());
-        let mut changes = database.collection::<Document>("locks").watch().await.unwrap();
+        let is_written = direct.get("a").await.unwrap().is_some();
+        assert_eq!(is_written, *message != "request", "{message}");
+        let mut changes = locks(&database).watch().await.unwrap();
+        end(call).await;
+        if *message == "lost reply" {
+            proxy.cut();
+        }
         held.release();
         written(&mut changes, OperationType::Delete).await;
-        let lease = direct.try_acquire("a").await.unwrap().granted().expect("it is free");
-        assert_eq!(lease.release().await.unwrap(), Released::Released);
+        let again = ask(&direct).try_once().await.unwrap();
+        let again = again.granted().unwrap_or_else(|| panic!("{message}: it is not free"));
+        assert_eq!(again.release().await.unwrap(), Released::Released, "{message}");
     }
 }
 
-/// Leaves the fail point on: switching it off would wait for its commands. It ends with its server, which ends with the
-/// test.
-fn leave_on(guard: FailPointGuard) {
-    std::mem::forget(guard);
+#[tokio::test]
+async fn what_a_dropped_call_wins_is_given_back() {
+    let both_permits: Ask = |leases| permits(2, 2)(leases);
+    let cases: [(_, Ask); 4] =
+        [("request", writer), ("reply", writer), ("reply", both_permits), ("lost reply", writer)];
+    is_given_back(&cases, dropped).await;
 }
 
-async fn setup() -> (Server, TestDatabase, LeaseManager) {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
-    (server, database, leases)
-}
-
-async fn through(proxy: &Proxy, database: &TestDatabase) -> LeaseManager {
-    let database = database.through(&proxy.client().await);
-    LeaseManager::builder(&database).build().await.unwrap()
+#[tokio::test]
+async fn what_a_command_wins_after_its_deadline_is_given_back() {
+    let brief: Ask = |leases| writer(leases).wait(WAIT);
+    let is_over = async |call: Call| {
+        let error = bounded(call).await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+    };
+    is_given_back(&[("request", brief), ("reply", brief)], is_over).await;
 }

@@ -2,75 +2,55 @@
 
 use std::time::Duration;
 
-use mongo_lease::{Attempt, LeaseManager, Tuning};
-use mongo_lease_testbed::{FailCommand, FailPointGuard, Server, TestDatabase};
+use mongo_lease::{Attempt, Error, Tuning};
+use mongo_lease_testbed::{FailCommand, Server};
 
-use crate::common::{builder, document, migrated};
+use crate::common::{TryOnce, builder, document, migrated};
 use crate::patience::soon;
+use crate::permits::{Ask, permits, writer};
 
-/// Longer than any call waits here.
-const HELD_FOR: Duration = Duration::from_secs(20);
-const ATTEMPT: Duration = Duration::from_millis(500);
-
-/// A server that holds every release.
-async fn setup() -> (Server, TestDatabase, LeaseManager, FailPointGuard) {
-    let server = Server::start();
-    let database = migrated(&server).await;
-    let leases = builder(&database)
-        .tuning(Tuning::default().attempt_timeout(ATTEMPT))
-        .build()
-        .await
-        .unwrap();
-    let fault = FailCommand::on(&["delete"]).block_for(HELD_FOR);
-    let guard = fault.enable(server.uri()).await;
-    (server, database, leases, guard)
-}
-
-async fn grants_behind_each_drop(server: &'static Server) {
-    let database = migrated(server).await;
-    let leases = builder(&database).build().await.unwrap();
-    let mut lease = leases.acquire("a").await.unwrap();
-    for round in 0..20 {
-        drop(lease);
-        let Attempt::Granted(next) = leases.try_acquire("a").await.unwrap() else {
-            panic!("refused for the sake of a dropped lease, in round {round}");
-        };
-        lease = next;
+/// And on a replica set, and permits too.
+#[tokio::test]
+async fn a_dropped_lease_is_granted_again_on_a_standalone_server() {
+    let both_permits: Ask = |leases| permits(2, 2)(leases);
+    let cases: [(_, _, Ask); 3] = [
+        ("a lease on a standalone server", Server::shared_standalone(), writer),
+        ("a lease on a replica set", Server::shared(), writer),
+        ("permits", Server::shared(), both_permits),
+    ];
+    for (kind, server, ask) in cases {
+        let database = migrated(server).await;
+        let leases = builder(&database).build().await.unwrap();
+        let mut lease = ask(&leases).await.unwrap();
+        for round in 0..20 {
+            drop(lease);
+            let next = ask(&leases).try_once().await.unwrap().granted();
+            lease = next.unwrap_or_else(|| panic!("{kind}: refused in round {round}"));
+        }
     }
 }
 
+/// After that it gets the true answer. Other names do not wait.
 #[tokio::test]
-async fn a_dropped_lease_is_granted_again_on_a_replica_set() {
-    grants_behind_each_drop(Server::shared()).await;
-}
-
-#[tokio::test]
-async fn a_dropped_lease_is_granted_again_on_a_standalone_server() {
-    grants_behind_each_drop(Server::shared_standalone()).await;
-}
-
-#[tokio::test]
-async fn other_names_do_not_wait_for_the_release_of_a_dropped_lease() {
-    let (_server, database, leases, guard) = setup().await;
-    let lease = leases.acquire("a").await.unwrap();
-    drop(lease);
+async fn an_acquire_waits_for_a_blocked_release_for_one_attempt() {
+    const ATTEMPT: Duration = Duration::from_millis(500);
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let tuning = Tuning::default().attempt_timeout(ATTEMPT);
+    let leases = builder(&database).tuning(tuning).build().await.unwrap();
+    // Longer than any call waits here.
+    let fault = FailCommand::on(&["delete"]).block_for(Duration::from_secs(20));
+    let guard = fault.enable(server.uri()).await;
+    drop(leases.acquire("a").await.unwrap());
     guard.wait_times_entered(1).await;
     let other = soon("the other name", leases.try_acquire("b")).await.unwrap();
     assert!(other.is_granted());
     assert!(document(&database, "a").await.is_some(), "the release was not held");
-    std::mem::forget(guard);
-}
-
-/// After that it gets the true answer.
-#[tokio::test]
-async fn an_acquire_waits_for_a_blocked_release_for_one_attempt() {
-    let (_server, _database, leases, guard) = setup().await;
-    let lease = leases.acquire("a").await.unwrap();
-    drop(lease);
     let attempt = soon("the answer", leases.try_acquire("a")).await.unwrap();
     let Attempt::Busy(held) = attempt else { panic!("the release was not held") };
     assert!(held.held_here);
     let error = leases.acquire("a").wait(ATTEMPT * 2).await.unwrap_err();
-    assert!(matches!(error, mongo_lease::Error::WaitTimeout { .. }), "{error}");
+    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+    // Switching it off would wait for its commands. It ends with its server.
     std::mem::forget(guard);
 }

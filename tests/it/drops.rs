@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Error, Lease, LeaseManager, LostReason, Released};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease::{Error, Lease, LostReason, Released};
+use mongo_lease_testbed::Server;
 
 use crate::both::check;
-use crate::common::{SHORT_TTL, builder, document, migrated, setup};
-use crate::patience::{Listener, expires_at, locks, soon, until, until_nothing_is_left};
+use crate::common::{SHORT_TTL, builder, document, setup};
+use crate::patience::{
+    Listener, expires_at, locks, soon, until, until_free, until_nothing_is_left,
+};
 
 /// Polls the future until it has sent a command to the database, and drops it.
 ///
@@ -37,20 +39,18 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-async fn setup_on(server: &'static Server) -> (TestDatabase, LeaseManager) {
-    let database = migrated(server).await;
-    let leases = builder(&database).build().await.unwrap();
-    (database, leases)
-}
-
+/// Before its manager, or after it.
 #[tokio::test]
 async fn a_dropped_lease_is_given_back() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let lease = leases.acquire("a").await.unwrap();
-        let token = lease.cancellation_token();
-        drop(lease);
+        let (first, last) =
+            (leases.acquire("a").await.unwrap(), leases.acquire("b").await.unwrap());
+        let token = first.cancellation_token();
+        drop(first);
         assert!(token.is_cancelled());
+        drop(leases);
+        drop(last);
         backend.until_nothing_is_left().await;
     })
     .await;
@@ -60,29 +60,11 @@ async fn a_dropped_lease_is_given_back() {
 fn a_lease_that_is_dropped_outside_a_runtime_is_given_back() {
     let runtime = runtime();
     let (database, lease) = runtime.block_on(async {
-        let (database, leases) = setup_on(Server::shared()).await;
+        let (database, leases) = setup().await;
         (database, leases.acquire("a").await.unwrap())
     });
     std::thread::spawn(move || drop(lease)).join().expect("no panic");
     runtime.block_on(until_nothing_is_left(&database));
-}
-
-#[test]
-fn a_lease_that_outlives_its_runtime_is_dropped_without_a_panic() {
-    let runtime = runtime();
-    let (lease, other) = runtime.block_on(async {
-        let (_database, leases) = setup_on(Server::shared()).await;
-        let lease = leases.acquire("a").ttl(SHORT_TTL).await.unwrap();
-        (lease, leases.acquire("b").await.unwrap())
-    });
-    drop(runtime);
-    drop(other);
-    // No task renews it any more, and none can report the loss: its own clock ends it.
-    while lease.is_valid() {
-        std::thread::yield_now();
-    }
-    assert!(matches!(lease.check(), Err(Error::Lost { .. })));
-    drop(lease);
 }
 
 /// Counts the leases whose drop is complete.
@@ -95,12 +77,13 @@ impl Drop for Counted {
     }
 }
 
+/// Nor do those that outlive their runtime.
 #[test]
 fn leases_dropped_by_a_runtime_shutdown_do_not_panic() {
     let runtime = runtime();
     let dropped = Arc::new(AtomicUsize::new(0));
-    runtime.block_on(async {
-        let (_database, leases) = setup_on(Server::shared()).await;
+    let (outlives, other) = runtime.block_on(async {
+        let (_database, leases) = setup().await;
         for number in 0..10 {
             let lease = leases.acquire(format!("lease:{number}")).await.unwrap();
             let lease = Counted(Some(lease), Arc::clone(&dropped));
@@ -110,53 +93,41 @@ fn leases_dropped_by_a_runtime_shutdown_do_not_panic() {
                 std::future::pending::<()>().await;
             });
         }
+        let outlives = leases.acquire("a").ttl(SHORT_TTL).await.unwrap();
+        (outlives, leases.acquire("b").await.unwrap())
     });
     assert_eq!(dropped.load(Ordering::Relaxed), 0);
     runtime.shutdown_timeout(Duration::from_secs(5));
     assert_eq!(dropped.load(Ordering::Relaxed), 10);
-}
-
-#[test]
-fn the_last_lease_may_go_before_or_after_its_manager() {
-    let runtime = runtime();
-    runtime.block_on(async {
-        let (database, leases) = setup_on(Server::shared()).await;
-        let first = leases.acquire("a").await.unwrap();
-        let second = leases.acquire("b").await.unwrap();
-        drop(first);
-        drop(leases);
-        drop(second);
-        until_nothing_is_left(&database).await;
-    });
+    drop(other);
+    // No task renews it any more, and none can report the loss: its own clock ends it.
+    while outlives.is_valid() {
+        std::thread::yield_now();
+    }
+    assert!(matches!(outlives.check(), Err(Error::Lost { .. })));
 }
 
 #[tokio::test]
 async fn a_dropped_release_goes_on() {
     check(async |backend| {
         let leases = backend.manager().await;
+        let other = leases.acquire("other").await.unwrap();
         let lease = leases.acquire("a").await.unwrap();
         let token = lease.cancellation_token();
         begin_and_drop(lease.release()).await;
         assert!(token.is_cancelled());
-        backend.until_nothing_is_left().await;
+        until_free(&leases, "a").await;
         // Also one that was never polled: the lease is dropped with it.
         drop(leases.acquire("b").await.unwrap().release());
-        backend.until_nothing_is_left().await;
+        until_free(&leases, "b").await;
+        // Also by name and value, and twice.
+        let lease = leases.acquire("c").await.unwrap();
+        begin_and_drop(leases.release("c", lease.value())).await;
+        begin_and_drop(leases.release("c", lease.value())).await;
+        until_free(&leases, "c").await;
+        other.renew().await.unwrap();
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_dropped_renewal_keeps_the_lease_held_and_its_validity() {
-    let (database, leases) = setup().await;
-    let lease = leases.acquire("a").renew(false).await.unwrap();
-    let before = lease.remaining();
-    begin_and_drop(lease.renew()).await;
-    assert!(lease.is_valid());
-    assert!(lease.remaining() <= before);
-    lease.renew().await.unwrap();
-    assert!(document(&database, "a").await.is_some());
-    assert_eq!(lease.release().await.unwrap(), Released::Released);
 }
 
 #[tokio::test]
@@ -176,15 +147,13 @@ async fn a_dropped_resume_keeps_the_lease_held_and_releasable() {
     until("the resume is carried out", renewed).await;
     let error = leases.resume(key.clone()).await.unwrap_err();
     assert!(matches!(error, Error::Lost { reason: LostReason::Resumed, .. }), "{error}");
-    let released = leases.release("a", key.value()).await.unwrap();
-    assert_eq!(released, Released::Released);
-    assert_eq!(document(&database, "a").await, None);
+    assert_eq!(leases.release("a", key.value()).await.unwrap(), Released::Released);
 }
 
 #[tokio::test]
-async fn dropped_looks_change_nothing() {
+async fn dropped_looks_renewals_and_runs_leave_the_lease_held() {
     let (database, leases) = setup().await;
-    let lease = leases.acquire("a").await.unwrap();
+    let lease = leases.acquire("a").renew(false).await.unwrap();
     let before = document(&database, "a").await;
     begin_and_drop(leases.get("a")).await;
     begin_and_drop(leases.ping()).await;
@@ -193,59 +162,36 @@ async fn dropped_looks_change_nothing() {
         assert!(list.next().now_or_never().is_none());
     }
     begin_and_drop(lease.lost()).await;
+    begin_and_drop(lease.run(std::future::pending::<()>())).await;
     assert_eq!(document(&database, "a").await, before);
-    assert!(lease.is_valid());
+    let left = lease.remaining();
+    begin_and_drop(lease.renew()).await;
+    assert!(lease.is_valid() && lease.remaining() <= left);
+    lease.renew().await.unwrap();
     assert_eq!(leases.get("a").await.unwrap().unwrap().value.as_deref(), Some(lease.value()));
     drop(lease);
     assert_eq!(leases.shutdown().await.tasks_left, 0);
-}
-
-/// The release may happen or not; it never touches another lease.
-#[tokio::test]
-async fn a_dropped_release_by_name_and_value_touches_no_other_lease() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let lease = leases.acquire("a").await.unwrap();
-        let other = leases.acquire("b").await.unwrap();
-        begin_and_drop(leases.release("a", lease.value())).await;
-        begin_and_drop(leases.release("a", lease.value())).await;
-        let gone = async || leases.get("a").await.unwrap().is_none().then_some(());
-        until("what was sent arrives", gone).await;
-        other.renew().await.unwrap();
-    })
-    .await;
 }
 
 #[tokio::test]
 async fn dropping_with_lease_drops_the_work_and_releases_the_lease() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let (started, has_started) = tokio::sync::oneshot::channel();
         let (alive, mut end) = tokio::sync::mpsc::channel::<()>(1);
         let running = leases.with_lease("a", async move |_lease| {
-            started.send(()).unwrap();
-            let _alive = alive;
+            alive.send(()).await.unwrap();
             std::future::pending::<()>().await;
         });
         let mut running: Pin<Box<_>> = Box::pin(running);
         tokio::select! {
             result = &mut running => panic!("{result:?}"),
-            begun = has_started => begun.unwrap(),
+            begun = end.recv() => begun.unwrap(),
         }
         drop(running);
         assert_eq!(soon("the work is dropped", end.recv()).await, None);
         backend.until_nothing_is_left().await;
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_run_that_is_dropped_leaves_the_lease_held() {
-    let (database, leases) = setup().await;
-    let lease = leases.acquire("a").await.unwrap();
-    begin_and_drop(lease.run(std::future::pending::<()>())).await;
-    assert!(lease.is_valid());
-    assert!(document(&database, "a").await.is_some());
 }
 
 #[tokio::test]

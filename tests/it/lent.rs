@@ -8,9 +8,9 @@ use std::ops::Deref;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use mongo_lease::LeaseManager;
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::doc;
+use mongo_lease::{LeaseManager, LeaseManagerBuilder};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
 use crate::common::{builder, migrated};
@@ -57,6 +57,26 @@ pub(crate) async fn behind_a_proxy(server: &Server, database: &TestDatabase) -> 
     let proxy = Proxy::start(server.mongod().address());
     let through = database.through(&proxy.client().await);
     (proxy, through)
+}
+
+/// A manager whose messages pass through a proxy, and one that is connected directly.
+pub(crate) struct Proxied {
+    pub(crate) _server: LentServer,
+    pub(crate) database: TestDatabase,
+    pub(crate) proxy: Proxy,
+    pub(crate) slow: LeaseManager,
+    pub(crate) direct: LeaseManager,
+}
+
+/// Both with these options, on a server that no other test uses meanwhile.
+pub(crate) async fn proxied(
+    options: impl Fn(LeaseManagerBuilder) -> LeaseManagerBuilder,
+) -> Proxied {
+    let (server, database) = lent_database().await;
+    let (proxy, through) = behind_a_proxy(&server, &database).await;
+    let slow = options(LeaseManager::builder(&through)).build().await.unwrap();
+    let direct = options(builder(&database)).build().await.unwrap();
+    Proxied { _server: server, database, proxy, slow, direct }
 }
 
 /// Ends what the test before has left, and returns whether nothing of it is left.

@@ -3,86 +3,68 @@
 use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::bson::Document;
-use mongo_lease::{LeaseManager, Released};
-use mongo_lease_testbed::{FailCommand, Proxy, TestDatabase};
+use mongo_lease::{Error, Released};
+use mongo_lease_testbed::{FailCommand, Loss, Proxy};
 
+use crate::churn::tombstone;
 use crate::common::document;
-use crate::lent::{LentServer, behind_a_proxy, lent_database, lent_setup};
+use crate::lent::{Proxied, lent_setup, proxied};
 use crate::patience::{BUSY_MACHINE, bounded};
 
-/// A server with a proxy before it, and a manager that goes through the proxy.
-struct Setup {
-    _server: LentServer,
-    database: TestDatabase,
-    proxy: Proxy,
-    leases: LeaseManager,
-}
-
-async fn setup() -> Setup {
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).build().await.unwrap();
-    Setup { _server: server, database, proxy, leases }
+fn lose_next(message: &str, proxy: &Proxy, command: &str) -> Loss {
+    match message {
+        "reply" => proxy.lose_next_reply(command),
+        _ => proxy.lose_next_request(command),
+    }
 }
 
 #[tokio::test]
 async fn a_lost_reply_yields_one_grant_without_waiting_for_itself() {
-    let setup = setup().await;
-    // A call that waited for its own lease would take as long as its ttl, 30 s.
-    let started = Instant::now();
-    let lost = setup.proxy.lose_next_reply("findAndModify");
-    let lease = setup.leases.acquire("a").await.unwrap();
-    bounded(lost.lost()).await;
-    assert!(started.elapsed() < BUSY_MACHINE, "{:?}", started.elapsed());
-    assert!(lease.is_valid());
-
-    let found = document(&setup.database, "a").await.unwrap();
-    // The first attempt was granted, and the second has found that grant.
-    assert_eq!(granted_to(&found), (lease.value(), 1, 2));
-    assert_eq!(lease.release().await.unwrap(), Released::Released);
-    assert_eq!(document(&setup.database, "a").await, None);
+    // With tombstones the first attempt is another command.
+    for tombstones in [false, true] {
+        let options = proxied(|builder| builder.tombstones(tombstones));
+        let Proxied { _server, database, proxy, slow: leases, .. } = options.await;
+        // The first attempt was granted, and the second has found that grant. Or the second was granted.
+        for (lost, attempt, writes) in [("reply", 1, 2), ("request", 2, 1)] {
+            for is_asked_once in [false, true] {
+                let case = format!("{lost}, tombstones {tombstones}, once {is_asked_once}");
+                // A call that waited for its own lease would take as long as its ttl, 30 s.
+                let started = Instant::now();
+                let loss = lose_next(lost, &proxy, "findAndModify");
+                let lease = match is_asked_once {
+                    true => leases.try_acquire(&case).await.unwrap().granted().expect(&case),
+                    false => leases.acquire(&case).await.unwrap(),
+                };
+                bounded(loss.lost()).await;
+                assert!(started.elapsed() < BUSY_MACHINE, "{case}: {:?}", started.elapsed());
+                assert!(lease.is_valid(), "{case}");
+                let found = document(&database, &case).await.unwrap();
+                assert_eq!(granted_to(&found), (lease.value(), attempt, writes), "{case}");
+                assert_eq!(lease.release().await.unwrap(), Released::Released, "{case}");
+                assert_eq!(tombstone(&database, &case).await.is_some(), tombstones, "{case}");
+            }
+        }
+    }
 }
 
-#[tokio::test]
-async fn asking_once_survives_a_lost_reply_too() {
-    let setup = setup().await;
-    let lost = setup.proxy.lose_next_reply("findAndModify");
-    let lease = setup.leases.try_acquire("a").await.unwrap().granted().expect("it is free");
-    bounded(lost.lost()).await;
-    let found = document(&setup.database, "a").await.unwrap();
-    assert_eq!(granted_to(&found), (lease.value(), 1, 2));
-}
-
-#[tokio::test]
-async fn a_connection_closed_before_the_command_costs_one_attempt() {
-    let (server, database, leases) = lent_setup().await;
-    let fault = FailCommand::on(&["findAndModify"]).times(1).close_connection();
-    let guard = fault.enable(server.uri()).await;
-    let lease = leases.acquire("a").await.unwrap();
-    assert_eq!(guard.disable().await, 1);
-    let found = document(&database, "a").await.unwrap();
-    assert_eq!(granted_to(&found), (lease.value(), 2, 1));
-    assert_eq!(lease.release().await.unwrap(), Released::Released);
-}
-
+/// One that has not reached the server is sent again.
 #[tokio::test]
 async fn a_release_whose_reply_is_lost_is_unknown_and_done() {
-    let setup = setup().await;
-    let lease = setup.leases.acquire("a").await.unwrap();
-    let lost = setup.proxy.lose_next_reply("delete");
-    assert_eq!(lease.release().await.unwrap(), Released::Unknown);
-    bounded(lost.lost()).await;
-    assert_eq!(document(&setup.database, "a").await, None);
-}
-
-#[tokio::test]
-async fn a_release_that_never_reached_the_server_is_sent_again() {
-    let setup = setup().await;
-    let lease = setup.leases.acquire("a").await.unwrap();
-    let lost = setup.proxy.lose_next_request("delete");
-    assert_eq!(lease.release().await.unwrap(), Released::Released);
-    bounded(lost.lost()).await;
-    assert_eq!(document(&setup.database, "a").await, None);
+    for (tombstones, command) in [(false, "delete"), (true, "update")] {
+        let options = proxied(|builder| builder.tombstones(tombstones));
+        let Proxied { _server, database, proxy, slow: leases, .. } = options.await;
+        for (lost, told) in [("reply", Released::Unknown), ("request", Released::Released)] {
+            let lease = leases.acquire("a").await.unwrap();
+            let loss = lose_next(lost, &proxy, command);
+            assert_eq!(lease.release().await.unwrap(), told, "{lost} of {command}");
+            bounded(loss.lost()).await;
+            assert_eq!(
+                tombstone(&database, "a").await.is_some(),
+                tombstones,
+                "{lost} of {command}"
+            );
+        }
+    }
 }
 
 #[tokio::test]
@@ -104,23 +86,18 @@ async fn a_write_concern_error_is_neither_a_grant_nor_a_refusal() {
     let guard = fault.enable(server.uri()).await;
     assert_eq!(lease.release().await.unwrap(), Released::Unknown);
     assert_eq!(guard.disable().await, 1);
-    let again = leases.acquire("a").await.unwrap();
-    assert!(again.token().unwrap() > first);
-}
 
-#[tokio::test]
-async fn an_unconfirmed_write_is_no_grant_and_is_given_back() {
-    let (server, _database, leases) = lent_setup().await;
+    // Never confirmed, it is no grant, and is given back.
     let fault = FailCommand::on(&["findAndModify"]).write_concern_error(64);
     let guard = fault.enable(server.uri()).await;
     let error = leases.acquire("a").wait(Duration::from_millis(500)).await.unwrap_err();
-    assert!(matches!(error, mongo_lease::Error::WaitTimeout { .. }), "{error}");
+    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
     guard.disable().await;
     // Its ttl is 30 s: without the cleanup this would wait for that.
     let started = Instant::now();
-    let lease = leases.acquire("a").await.unwrap();
+    let again = leases.acquire("a").await.unwrap();
     assert!(started.elapsed() < BUSY_MACHINE, "{:?}", started.elapsed());
-    assert!(lease.is_valid());
+    assert!(again.token().unwrap() > first);
 }
 
 /// The holder, the number of the attempt that was granted, and how often it was written.

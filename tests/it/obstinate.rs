@@ -2,28 +2,41 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::{join_all, try_join_all};
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{Attempt, Error, LeaseInfo, LeaseManager, LeaseManagerBuilder, Released};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease::{
+    Attempt, Error, LeaseInfo, LeaseManager, LeaseManagerBuilder, LostReason, Released,
+};
+use mongo_lease_testbed::TestDatabase;
 
-use crate::common::{TryOnce, builder, document, migrated};
-use crate::lent::lent_database;
+use crate::common::{TryOnce, builder, document, setup};
+use crate::lent::{LentServer, lent_database};
 use crate::patience::{bounded, locks};
 
 /// Longer than any test takes, and shorter than the retries of a release.
 const AT_ONCE: Duration = Duration::from_secs(30);
 const HOLD: Duration = Duration::from_secs(600);
 
-async fn unique_value(database: &TestDatabase) {
-    let index = doc! { "key": { "value": 1 }, "name": "value_1", "unique": true };
-    let command = doc! { "createIndexes": "locks", "indexes": [index] };
-    database.run_command(command).await.unwrap();
+/// A collection with this constraint.
+async fn obstinate(constraint: Document) -> (LentServer, TestDatabase) {
+    let (server, database) = lent_database().await;
+    database.run_command(constraint).await.unwrap();
+    (server, database)
 }
 
-async fn validator(database: &TestDatabase, value: Document) {
+async fn with_unique_value() -> (LentServer, TestDatabase) {
+    let index = doc! { "key": { "value": 1 }, "name": "value_1", "unique": true };
+    obstinate(doc! { "createIndexes": "locks", "indexes": [index] }).await
+}
+
+async fn with_validator(value: Document) -> (LentServer, TestDatabase) {
     let schema = doc! { "properties": { "value": value } };
-    let command = doc! { "collMod": "locks", "validator": { "$jsonSchema": schema } };
-    database.run_command(command).await.unwrap();
+    obstinate(doc! { "collMod": "locks", "validator": { "$jsonSchema": schema } }).await
+}
+
+/// A validator that refuses every tombstone.
+async fn without_tombstones() -> (LentServer, TestDatabase) {
+    with_validator(doc! { "not": { "pattern": "^released:" } }).await
 }
 
 fn builders(database: &TestDatabase) -> [LeaseManagerBuilder; 2] {
@@ -67,23 +80,21 @@ async fn assert_unhindered(database: &TestDatabase) {
 
 #[tokio::test]
 async fn a_unique_index_on_value_hinders_no_release() {
-    let (_server, database) = lent_database().await;
-    unique_value(&database).await;
+    let (_server, database) = with_unique_value().await;
     assert_unhindered(&database).await;
 }
 
 #[tokio::test]
 async fn a_validator_against_empty_values_hinders_no_release() {
-    let (_server, database) = lent_database().await;
-    validator(&database, doc! { "bsonType": "string", "minLength": 1 }).await;
+    let validator = doc! { "bsonType": "string", "minLength": 1 };
+    let (_server, database) = with_validator(validator).await;
     assert_unhindered(&database).await;
 }
 
 /// Two dead waiters are in the queue, so the hand-off finds nobody: the document outlives its holder.
 #[tokio::test]
 async fn a_unique_index_on_value_hinders_no_hand_off_to_nobody() {
-    let (_server, database) = lent_database().await;
-    unique_value(&database).await;
+    let (_server, database) = with_unique_value().await;
     let leases = builder(&database).build().await.unwrap();
     for name in ["a", "b"] {
         let lease = leases.acquire(name).await.unwrap();
@@ -95,67 +106,52 @@ async fn a_unique_index_on_value_hinders_no_hand_off_to_nobody() {
     }
     // Only now: both documents existed at once.
     for name in ["a", "b"] {
-        assert!(leases.try_acquire(name).await.unwrap().granted().is_some());
+        assert!(leases.try_acquire(name).await.unwrap().is_granted(), "{name}");
     }
 }
 
 /// All documents in shared use have one value, so such an index allows one of them.
 #[tokio::test]
 async fn a_unique_index_on_value_allows_one_lease_in_shared_use() {
-    let (_server, database) = lent_database().await;
-    unique_value(&database).await;
+    let (_server, database) = with_unique_value().await;
     let leases = builder(&database).build().await.unwrap();
-    let semaphore = leases.semaphore("a", 2);
-    let held = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
-    let exclusive = leases.acquire("b").await.unwrap();
-    let other = || leases.acquire("c").shared().ttl(Duration::from_secs(2));
-    let is_duplicate = |error: &Error| {
-        let text = error.to_string();
+    let held = leases.acquire("a").shared().await.unwrap();
+    let wait = Duration::from_secs(2);
+    let other = || leases.acquire("b").shared().ttl(wait);
+    let assert_duplicate = |error: &Error| {
         // `Unknown` where the time was over in the middle of an attempt.
-        matches!(error, Error::MongoDb(_) | Error::Unknown { .. })
-            && text.contains("E11000 duplicate key")
-            && text.contains("value_1")
+        assert!(matches!(error, Error::MongoDb(_) | Error::Unknown { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains("E11000 duplicate key") && text.contains("value_1"), "{text}");
     };
-    let error = other().try_once().await.expect_err("it is refused");
-    assert!(is_duplicate(&error), "{error:?}");
-    let error = other().wait(Duration::from_secs(2)).await.expect_err("it is refused");
-    let Error::WaitTimeout { held: None, source: Some(source), .. } = &error else {
-        panic!("{error:?}")
-    };
-    assert!(is_duplicate(source), "{error:?}");
-    for lease in held.into_iter().chain([exclusive]) {
-        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    assert_duplicate(&other().try_once().await.expect_err("it is refused"));
+    match other().wait(wait).await.expect_err("it is refused") {
+        Error::WaitTimeout { held: None, source: Some(source), .. } => assert_duplicate(&source),
+        error => panic!("{error:?}"),
     }
+    assert_eq!(held.release().await.unwrap(), Released::Released);
     assert!(other().await.unwrap().is_shared());
 }
 
-/// A validator that refuses every tombstone: each release deletes.
+/// Each release deletes.
 #[tokio::test]
 async fn a_refused_tombstone_is_deleted_at_once_and_company_too() {
     const NAMES: usize = 40;
-    let (_server, database) = lent_database().await;
-    validator(&database, doc! { "not": { "pattern": "^released:" } }).await;
+    let (_server, database) = without_tombstones().await;
     let leases = builder(&database).tombstones(true).build().await.unwrap();
     let started = Instant::now();
     let lease = leases.acquire("alone").await.unwrap();
     assert_eq!(lease.release().await.unwrap(), Released::Released);
     assert_eq!(document(&database, "alone").await, None);
     for _ in 0..2 {
-        let pairs = (0..NAMES).map(|number| {
-            let leases = leases.clone();
-            tokio::spawn(async move {
-                let lease = leases.acquire(number.to_string()).await.unwrap();
-                assert_eq!(lease.release().await.unwrap(), Released::Released);
-            })
+        let pairs = (0..NAMES).map(async |number| {
+            let lease = leases.acquire(number.to_string()).await.unwrap();
+            assert_eq!(lease.release().await.unwrap(), Released::Released, "{number}");
         });
-        for pair in pairs.collect::<Vec<_>>() {
-            bounded(pair).await.unwrap();
-        }
+        bounded(join_all(pairs)).await;
     }
-    let mut held = Vec::new();
-    for number in 0..NAMES {
-        held.push(leases.acquire(format!("held:{number}")).await.unwrap());
-    }
+    let held = (0..NAMES).map(|number| leases.acquire(format!("held:{number}")).into_future());
+    let _held = try_join_all(held).await.unwrap();
     assert_eq!(leases.shutdown().await.released, NAMES);
     assert!(started.elapsed() < AT_ONCE, "{:?}", started.elapsed());
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
@@ -164,8 +160,7 @@ async fn a_refused_tombstone_is_deleted_at_once_and_company_too() {
 /// There is no other way: the name must stay taken, and the validator forbids the document that would say so.
 #[tokio::test]
 async fn a_refused_hold_at_least_is_an_error_at_once() {
-    let (_server, database) = lent_database().await;
-    validator(&database, doc! { "not": { "pattern": "^released:" } }).await;
+    let (_server, database) = without_tombstones().await;
     for builder in builders(&database) {
         let leases = builder.build().await.unwrap();
         let lease = leases.acquire("a").hold_at_least(HOLD).await.unwrap();
@@ -185,22 +180,10 @@ async fn a_refused_hold_at_least_is_an_error_at_once() {
 /// The reason is the same as for a deleted document.
 #[tokio::test]
 async fn a_loss_to_a_tombstone_reads_removed_also_where_it_is_kept() {
-    use mongo_lease::LostReason;
-    let database = migrated(Server::shared()).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (database, leases) = setup().await;
     let lease = leases.acquire("a").renew(false).await.unwrap();
     let kept = doc! { "value": "released:by another", "grant.value": "released:by another" };
     locks(&database).update_one(doc! { "name": "a" }, doc! { "$set": kept }).await.unwrap();
     let error = lease.renew().await.expect_err("it is over");
     assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
-}
-
-#[tokio::test]
-async fn a_callers_value_that_looks_like_a_tombstone_is_refused() {
-    let database = migrated(Server::shared()).await;
-    let leases = builder(&database).build().await.unwrap();
-    let error = leases.acquire("a").value("released:mine").await.unwrap_err();
-    assert!(matches!(error, Error::InvalidOption { option: "value", .. }), "{error}");
-    assert_eq!(leases.release("a", "released:mine").await.unwrap(), Released::NotHeld);
-    assert_eq!(document(&database, "a").await, None);
 }

@@ -20,16 +20,39 @@ use tokio::task::JoinHandle;
 use crate::both::Backend;
 use crate::patience::{Listener, soon};
 
-/// A call that waits in the queue when this returns, and its manager.
+/// How a call asks for the lease `a`.
+pub(crate) type Ask = fn(&LeaseManager) -> Acquire;
+
+/// A call under way.
+pub(crate) type Call = JoinHandle<Result<Lease>>;
+
+pub(crate) fn writer(leases: &LeaseManager) -> Acquire {
+    leases.acquire("a")
+}
+
+pub(crate) fn reader(leases: &LeaseManager) -> Acquire {
+    leases.acquire("a").shared()
+}
+
+/// A call for so many permits under this limit.
+pub(crate) fn permits(count: u32, limit: u32) -> impl Fn(&LeaseManager) -> Acquire {
+    move |leases| leases.semaphore("a", limit).acquire().permits(count)
+}
+
+/// A manager whose calls do not find out by themselves within a test that they could be granted: somebody has to tell
+/// them.
+pub(crate) async fn patient(backend: &Backend) -> LeaseManager {
+    let minute = Duration::from_secs(60);
+    let tuning = Tuning::default().waiter_ttl(minute).recheck_every(minute);
+    backend.builder().tuning(tuning).build().await.expect("a manager")
+}
+
+/// A call of a patient manager that waits in the queue when this returns, and the manager.
 pub(crate) async fn queued(
     backend: &Backend,
     options: impl FnOnce(&LeaseManager) -> Acquire,
-) -> (LeaseManager, JoinHandle<Result<Lease>>) {
-    // It does not find out by itself within a test that it could be granted: somebody has to tell it.
-    let minute = Duration::from_secs(60);
-    let patient =
-        backend.builder().tuning(Tuning::default().waiter_ttl(minute).recheck_every(minute));
-    let leases = patient.build().await.expect("a manager");
+) -> (LeaseManager, Call) {
+    let leases = patient(backend).await;
     let mut events = Listener::of(&leases);
     let call = queued_by(&leases, options).await;
     // Its first attempts were without the stream.
@@ -41,7 +64,7 @@ pub(crate) async fn queued(
 pub(crate) async fn queued_by(
     leases: &LeaseManager,
     options: impl FnOnce(&LeaseManager) -> Acquire,
-) -> JoinHandle<Result<Lease>> {
+) -> Call {
     let mut events = Listener::of(leases);
     let call = tokio::spawn(options(leases).into_future());
     events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
@@ -49,8 +72,25 @@ pub(crate) async fn queued_by(
 }
 
 /// The lease of a call that is granted now.
-pub(crate) async fn granted(call: JoinHandle<Result<Lease>>) -> Lease {
+pub(crate) async fn granted(call: Call) -> Lease {
     soon("the call is granted", call).await.expect("no panic").expect("a lease")
+}
+
+/// The leases of calls that are all granted now.
+pub(crate) async fn all_granted(calls: impl IntoIterator<Item = Call>) -> Vec<Lease> {
+    let mut leases = Vec::new();
+    for call in calls {
+        let lease = granted(call).await;
+        assert!(lease.is_valid(), "{}", lease.name());
+        leases.push(lease);
+    }
+    leases
+}
+
+/// Drops a call under way.
+pub(crate) async fn dropped(call: Call) {
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
 }
 
 /// The holders in a document.

@@ -1,17 +1,15 @@
 //! `ScheduledJob`: started everywhere, run once.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mongo_lease::{Error, LeaseInfo, LeaseManager, LostReason, Run, ScheduledJob, Tuning};
-use tokio::sync::{Notify, mpsc};
+use mongo_lease::{Error, LeaseInfo, LeaseManager, LostReason, MemoryStore, Run, ScheduledJob};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::both::check;
 use crate::common::{SHORT_TTL, builder, document, setup};
-use crate::lent::lent_database;
 use crate::patience::{soon, until};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -24,36 +22,36 @@ async fn start(job: &ScheduledJob, runs: &AtomicUsize) -> Run<usize> {
 #[tokio::test]
 async fn of_ten_machines_one_runs_the_job_and_the_others_are_told_who() {
     let (database, _) = setup().await;
-    let runs = Arc::new(AtomicUsize::new(0));
-    let gate = Arc::new(Notify::new());
-    let (started, mut starts) = mpsc::unbounded_channel();
-    let mut machines = Vec::new();
-    for number in 0..10 {
+    let runs = AtomicUsize::new(0);
+    let gate = Notify::new();
+    let (skipped, mut skips) = mpsc::unbounded_channel();
+    let machine = async |number: usize| {
         let leases = builder(&database).owner(format!("machine-{number}")).build().await.unwrap();
         let job = ScheduledJob::new(&leases, "job:report");
-        let (runs, gate, started) = (runs.clone(), gate.clone(), started.clone());
-        machines.push(tokio::spawn(async move {
-            let ran = job.run(async |lease| {
-                runs.fetch_add(1, Ordering::Relaxed);
-                gate.notified().await;
-                lease.token().unwrap()
-            });
-            let ran = ran.await.unwrap();
-            if let Run::Skipped(held) = &ran {
-                started.send(held.owner.clone().unwrap()).unwrap();
-            }
-            ran.done().is_some()
-        }));
-    }
-    let mut told = Vec::new();
-    for _ in 0..9 {
-        told.push(soon("a machine skips", starts.recv()).await.unwrap());
-    }
+        let ran = job.run(async |lease| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            gate.notified().await;
+            lease.token().unwrap()
+        });
+        let ran = ran.await.unwrap();
+        if let Run::Skipped(held) = &ran {
+            skipped.send(held.owner.clone().unwrap()).unwrap();
+        }
+        ran.done().is_some()
+    };
+    let all_others_skip = async {
+        let mut told = Vec::new();
+        for _ in 0..9 {
+            told.push(soon("a machine skips", skips.recv()).await.unwrap());
+        }
+        gate.notify_one();
+        told
+    };
+    let machines = soon("all", join_all((0..10).map(machine)));
+    let (ran, told) = tokio::join!(machines, all_others_skip);
     assert!(told[0].starts_with("machine-"), "{}", told[0]);
     assert!(told.iter().all(|holder| *holder == told[0]), "{told:?}");
-    gate.notify_one();
-    let ran = soon("all", join_all(machines)).await;
-    assert_eq!(ran.into_iter().filter(|ran| *ran.as_ref().unwrap()).count(), 1);
+    assert_eq!(ran.into_iter().filter(|ran| *ran).count(), 1);
     assert_eq!(runs.load(Ordering::Relaxed), 1);
     // At once, because nothing keeps the name blocked.
     assert!(document(&database, "job:report").await.is_none());
@@ -105,10 +103,10 @@ async fn a_job_that_panics_or_is_dropped_keeps_the_name_for_at_least() {
     let runs = AtomicUsize::new(0);
     for name in ["panics", "dropped"] {
         let job = ScheduledJob::new(&leases, name).at_least(LONG);
-        let (started, mut starts) = mpsc::unbounded_channel();
+        let (started, start_of) = oneshot::channel();
         let failing = job.clone();
         let task = tokio::spawn(async move {
-            let run = failing.run(async |_lease| {
+            let run = failing.run(async move |_lease| {
                 started.send(()).unwrap();
                 if name == "dropped" {
                     std::future::pending::<()>().await;
@@ -117,7 +115,7 @@ async fn a_job_that_panics_or_is_dropped_keeps_the_name_for_at_least() {
             });
             run.await
         });
-        soon("the start", starts.recv()).await.unwrap();
+        soon("the start", start_of).await.unwrap();
         task.abort();
         assert!(task.await.is_err());
         // It is released when its value is gone, and the name is kept all the same.
@@ -126,62 +124,41 @@ async fn a_job_that_panics_or_is_dropped_keeps_the_name_for_at_least() {
             LeaseInfo::is_tombstone_value(&value).then_some(())
         })
         .await;
-        assert!(matches!(start(&job, &runs).await, Run::Skipped(_)));
+        assert!(matches!(start(&job, &runs).await, Run::Skipped(_)), "{name}");
     }
     assert_eq!(runs.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]
 async fn what_contradicts_itself_is_refused_and_nothing_runs() {
-    let (database, leases) = setup().await;
-    let runs = AtomicUsize::new(0);
-    let job = ScheduledJob::new(&leases, "job");
-    for (job, refused) in [
-        (job.clone().at_least(LONG).at_most(SHORT_TTL), "at_least"),
-        (job.clone().at_most(Duration::from_millis(1)), "max_hold"),
-        (job.clone().ttl(Duration::ZERO), "ttl"),
-    ] {
-        let run = job.run(async |_lease| runs.fetch_add(1, Ordering::Relaxed)).await;
-        match run {
-            Err(Error::InvalidOption { option, .. }) => assert_eq!(option, refused),
-            other => panic!("{refused}: {other:?}"),
-        }
-    }
-    assert_eq!(runs.load(Ordering::Relaxed), 0);
-    assert!(document(&database, "job").await.is_none());
-}
-
-#[tokio::test]
-async fn without_the_database_nothing_runs() {
-    let (server, database) = lent_database().await;
-    let quick =
-        builder(&database).tuning(Tuning::default().attempt_timeout(Duration::from_secs(1)));
-    let job = ScheduledJob::new(&quick.build().await.unwrap(), "job");
-    let runs = AtomicUsize::new(0);
-    server.mongod().pause();
-    let run = job.run(async |_lease| runs.fetch_add(1, Ordering::Relaxed));
-    let error = soon("the answer", run).await.unwrap_err();
-    assert!(matches!(error, Error::Unknown { .. } | Error::MongoDb(_)), "{error}");
-    server.mongod().resume();
-    assert_eq!(runs.load(Ordering::Relaxed), 0);
-}
-
-/// Schedulers want a closure that any thread can call repeatedly, and that returns a boxed future.
-#[tokio::test]
-async fn it_fits_where_schedulers_want_boxed_futures() {
     check(async |backend| {
-        type Task = Box<dyn FnMut() -> Pin<Box<dyn Future<Output = bool> + Send>> + Send + Sync>;
         let leases = backend.manager().await;
+        let runs = AtomicUsize::new(0);
         let job = ScheduledJob::new(&leases, "job");
-        let mut task: Task = Box::new(move || {
-            let job = job.clone();
-            Box::pin(async move {
-                let run = job.run(async |lease| lease.name().len()).await.unwrap();
-                run.done() == Some(3)
-            })
-        });
-        assert!(tokio::spawn(task()).await.unwrap());
-        assert!(tokio::spawn(task()).await.unwrap());
+        for (job, refused) in [
+            (job.clone().at_least(LONG).at_most(SHORT_TTL), "at_least"),
+            (job.clone().at_most(Duration::from_millis(1)), "max_hold"),
+            (job.clone().ttl(Duration::ZERO), "ttl"),
+        ] {
+            match job.run(async |_lease| runs.fetch_add(1, Ordering::Relaxed)).await {
+                Err(Error::InvalidOption { option, .. }) => assert_eq!(option, refused),
+                other => panic!("{refused}: {other:?}"),
+            }
+        }
+        assert_eq!(runs.load(Ordering::Relaxed), 0);
+        assert!(leases.get("job").await.unwrap().is_none());
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_database_nothing_runs() {
+    let store = MemoryStore::new();
+    let job = ScheduledJob::new(&LeaseManager::in_memory(&store).build().await.unwrap(), "job");
+    let _hang = store.hang();
+    let runs = AtomicUsize::new(0);
+    let run = job.run(async |_lease| runs.fetch_add(1, Ordering::Relaxed));
+    let error = soon("the answer", run).await.unwrap_err();
+    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    assert_eq!(runs.load(Ordering::Relaxed), 0);
 }

@@ -8,7 +8,10 @@ use mongo_lease::mongodb::error::ErrorKind;
 use mongo_lease::mongodb::event::EventHandler;
 use mongo_lease::mongodb::event::command::CommandEvent;
 use mongo_lease::mongodb::options::ClientOptions;
-use mongo_lease_testbed::Server;
+use mongo_lease::{LeaseManager, LeaseManagerBuilder};
+use mongo_lease_testbed::{Server, TestDatabase};
+
+use crate::common::migrated;
 
 /// Listens to the clients that were made with [`Spy::listen`].
 #[derive(Clone, Default)]
@@ -65,4 +68,16 @@ impl Spy {
     pub(crate) fn failures(&self) -> Vec<String> {
         std::mem::take(&mut self.heard.lock().unwrap().failed)
     }
+}
+
+/// A database of its own on the shared server, and a manager whose commands the spy hears from now on.
+pub(crate) async fn spied(
+    options: impl FnOnce(LeaseManagerBuilder) -> LeaseManagerBuilder,
+) -> (TestDatabase, LeaseManager, Spy) {
+    let database = migrated(Server::shared()).await;
+    let (client, spy) = Spy::client(Server::shared()).await;
+    let builder = LeaseManager::builder(&database.through(&client));
+    let leases = options(builder).build().await.expect("a manager");
+    spy.names();
+    (database, leases, spy)
 }

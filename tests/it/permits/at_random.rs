@@ -7,11 +7,10 @@ use mongo_lease::{Acquire, Error, LeaseManager};
 use mongo_lease_testbed::Seed;
 use tokio::task::JoinSet;
 
+use super::{permits, reader, writer};
 use crate::both::check;
 use crate::patience::{PATIENCE, soon};
 
-const MANAGERS: usize = 6;
-const WORKERS: u64 = 18;
 const ROUNDS: usize = 12;
 
 /// The permits and the limit of a call.
@@ -52,22 +51,29 @@ impl Dice {
     }
 }
 
-fn call(leases: &LeaseManager, dice: &mut Dice) -> (Acquire, Asked) {
-    let acquire = leases.acquire("a");
+/// What a worker asks for.
+type Choice = fn(&LeaseManager, &mut Dice) -> (Acquire, Asked);
+
+fn anything(leases: &LeaseManager, dice: &mut Dice) -> (Acquire, Asked) {
     match dice.below(6) {
-        0 => (acquire, (1, 1)),
-        1 | 2 => (acquire.shared(), (1, 1_000)),
-        3 => (leases.semaphore("a", 5).acquire().permits(2), (2, 5)),
+        0 => (writer(leases), (1, 1)),
+        1 | 2 => (reader(leases), (1, 1_000)),
+        3 => (permits(2, 5)(leases), (2, 5)),
         _ => {
-            let permits = 1 + dice.below(3);
-            (leases.semaphore("a", 3).acquire().permits(permits), (permits, 3))
+            let count = 1 + dice.below(3);
+            (permits(count, 3)(leases), (count, 3))
         }
     }
 }
 
-async fn work(leases: LeaseManager, worker: u64, mut dice: Dice, ledger: Arc<Mutex<Ledger>>) {
+fn one_of_three(leases: &LeaseManager, _dice: &mut Dice) -> (Acquire, Asked) {
+    (permits(1, 3)(leases), (1, 3))
+}
+
+async fn work(leases: LeaseManager, ask: Choice, number: (u64, Dice), ledger: Arc<Mutex<Ledger>>) {
+    let (worker, mut dice) = number;
     for _ in 0..ROUNDS {
-        let (acquire, asked) = call(&leases, &mut dice);
+        let (acquire, asked) = ask(&leases, &mut dice);
         let is_brief = dice.below(5) == 0;
         let wait = if is_brief { Duration::from_millis(dice.below(60).into()) } else { PATIENCE };
         let lease = match acquire.wait(wait).await {
@@ -89,22 +95,22 @@ async fn work(leases: LeaseManager, worker: u64, mut dice: Dice, ledger: Arc<Mut
     }
 }
 
-#[tokio::test]
-async fn holders_always_fit_together() {
+/// So many managers with so many workers.
+async fn contest(managers: usize, workers: u64, ask: Choice) {
     let seed = Seed::fresh("calls for permits");
     check(async |backend| {
-        let mut managers = Vec::new();
-        for _ in 0..MANAGERS {
-            managers.push(backend.manager().await);
+        let mut all = Vec::new();
+        for _ in 0..managers {
+            all.push(backend.manager().await);
         }
         let ledger = Arc::new(Mutex::new(Ledger::default()));
-        let mut workers = JoinSet::new();
-        for (worker, leases) in (0..WORKERS).zip(managers.iter().cycle()) {
+        let mut tasks = JoinSet::new();
+        for (worker, leases) in (0..workers).zip(all.iter().cycle()) {
             let dice = Dice(seed.number_of(worker));
-            workers.spawn(work(leases.clone(), worker, dice, Arc::clone(&ledger)));
+            tasks.spawn(work(leases.clone(), ask, (worker, dice), Arc::clone(&ledger)));
         }
         soon("all workers have done their rounds", async {
-            while let Some(done) = workers.join_next().await {
+            while let Some(done) = tasks.join_next().await {
                 done.unwrap();
             }
         })
@@ -118,6 +124,17 @@ async fn holders_always_fit_together() {
         backend.until_nothing_is_left().await;
     })
     .await;
+}
+
+#[tokio::test]
+async fn holders_always_fit_together() {
+    contest(6, 18, anything).await;
+}
+
+/// More of them than have entries of their own in the queue.
+#[tokio::test]
+async fn many_calls_of_one_process_take_turns() {
+    contest(1, 40, one_of_three).await;
 }
 
 /// The negative control.

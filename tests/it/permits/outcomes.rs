@@ -2,61 +2,44 @@
 
 use std::time::Duration;
 
-use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{
-    Attempt, CommandKind, Error, Lease, LeaseManager, MemoryFault, MemoryStore, Released,
-};
+use mongo_lease::mongodb::bson::Document;
+use mongo_lease::{Error, LeaseInfo, LostReason, Released};
 
-use super::holders;
-use crate::both::{Backend, check};
-use crate::common::{TryOnce, builder, document, setup};
-use crate::lent::{behind_a_proxy, lent_database, lent_setup};
+use super::{holders, patient, permits, reader, writer};
+use crate::both::check;
+use crate::common::{SHORT_TTL, TryOnce, builder, document};
+use crate::lent::lent_database;
 use crate::patience::{bounded, until};
 
 #[tokio::test]
 async fn as_many_permits_as_the_limit_are_granted() {
     check(async |backend| {
-        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let (leases, others) = (backend.manager().await, patient(&backend).await);
         let (ours, theirs) = (leases.semaphore("a", 3), others.semaphore("a", 3));
         assert_eq!((ours.name(), ours.limit()), ("a", 3));
-        let first = ours.acquire().await.unwrap();
-        let second = theirs.acquire().wait(Duration::ZERO).await.unwrap();
-        let third = ours.try_acquire().await.unwrap().granted().expect("there is room");
-        for lease in [&first, &second, &third] {
+        let one = ours.acquire().await.unwrap();
+        let two = theirs.acquire().permits(2).wait(Duration::ZERO).await.unwrap();
+        for (lease, permits) in [(&one, 1), (&two, 2)] {
             assert!(lease.is_valid() && lease.is_shared());
-            assert_eq!((lease.permits(), lease.name()), (1, "a"));
+            assert_eq!((lease.permits(), lease.name()), (permits, "a"));
         }
         for semaphore in [&ours, &theirs] {
             assert!(!semaphore.try_acquire().await.unwrap().is_granted());
             let error = semaphore.acquire().wait(Duration::ZERO).await.unwrap_err();
             assert!(matches!(error, Error::Busy(_)), "{error}");
         }
-        assert_eq!(second.release().await.unwrap(), Released::Released);
-        let again = theirs.try_acquire().await.unwrap().granted().expect("there is room");
-        // The last call, because its entry may leave the queue after it has returned.
+        assert_eq!(one.release().await.unwrap(), Released::Released);
+        assert!(!theirs.acquire().permits(2).try_once().await.unwrap().is_granted());
+        let again = theirs.try_acquire().await.unwrap().granted().expect("there is room for one");
         let error = theirs.acquire().wait(Duration::from_millis(300)).await.unwrap_err();
         assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-        for lease in [first, third, again] {
+        // Its entry may leave the queue after it has returned.
+        let waiting = async || leases.get("a").await.unwrap().expect("it is held").waiting;
+        until("the queue is left", async || (waiting().await == 0).then_some(())).await;
+        for lease in [two, again] {
             assert_eq!(lease.release().await.unwrap(), Released::Released);
         }
         backend.until_nothing_is_left().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_call_may_take_several_permits() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let semaphore = leases.semaphore("a", 5);
-        let three = semaphore.acquire().permits(3).await.unwrap();
-        assert_eq!(three.permits(), 3);
-        assert!(!semaphore.acquire().permits(3).try_once().await.unwrap().is_granted());
-        let two = semaphore.acquire().permits(2).await.unwrap();
-        assert!(!semaphore.try_acquire().await.unwrap().is_granted());
-        three.release().await.unwrap();
-        assert!(semaphore.acquire().permits(3).try_once().await.unwrap().is_granted());
-        assert_eq!(two.run(async { 7 }).await.unwrap(), 7);
     })
     .await;
 }
@@ -83,52 +66,24 @@ async fn the_strictest_holder_decides_for_as_long_as_it_holds() {
 }
 
 #[tokio::test]
-async fn a_limit_of_one_is_the_exclusive_lease() {
+async fn a_permit_that_was_released_by_its_value_is_lost() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let one = leases.semaphore("a", 1).acquire().await.unwrap();
-        assert!(!one.is_shared());
-        assert!(leases.get("a").await.unwrap().is_some_and(|info| {
-            info.value.as_deref() == Some(one.value()) && info.owner.is_some()
-        }));
-        assert!(!leases.semaphore("a", 5).try_acquire().await.unwrap().is_granted());
-        assert!(!leases.try_acquire("a").await.unwrap().is_granted());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_dropped_permit_is_free_for_the_next_call() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let semaphore = leases.semaphore("a", 2);
-        for _ in 0..5 {
-            let both = [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
-            drop(both);
-            // A call waits for the releases of its name that have begun.
-            let again = semaphore.acquire().permits(2).try_once().await.unwrap();
-            drop(again.granted().expect("both are free"));
-        }
-        semaphore.acquire().run(async |lease| assert!(lease.is_valid())).await.unwrap();
-        backend.until_nothing_is_left().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_permit_is_released_by_name_and_value() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let semaphore = leases.semaphore("a", 3);
-        let [first, second] =
-            [semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap()];
-        assert_eq!(leases.release("a", "another").await.unwrap(), Released::NotHeld);
-        assert_eq!(leases.release("a", first.value()).await.unwrap(), Released::Released);
-        assert_eq!(leases.release("a", first.value()).await.unwrap(), Released::NotHeld);
-        assert!(matches!(first.renew().await, Err(Error::Lost { .. })));
-        assert_eq!(first.release().await.unwrap(), Released::NotHeld);
+        let others = backend.builder().owner("thief").build().await.unwrap();
+        let hold = async || permits(1, 3)(&leases).renew(false).await.unwrap();
+        let (first, second) = (hold().await, hold().await);
+        assert_eq!(others.release("a", "another").await.unwrap(), Released::NotHeld);
+        assert_eq!(others.release("a", first.value()).await.unwrap(), Released::Released);
+        assert_eq!(others.release("a", first.value()).await.unwrap(), Released::NotHeld);
         second.renew().await.unwrap();
         assert_eq!(second.release().await.unwrap(), Released::Released);
+        let _taken = others.acquire("a").await.unwrap();
+        let error = first.renew().await.unwrap_err();
+        let Error::Lost { reason: LostReason::TakenOver { by: Some(by), .. }, .. } = error else {
+            panic!("{error}");
+        };
+        assert!(by.starts_with("thief@"), "{by}");
+        assert_eq!(first.release().await.unwrap(), Released::NotHeld);
     })
     .await;
 }
@@ -137,12 +92,15 @@ async fn a_permit_is_released_by_name_and_value() {
 async fn a_value_of_ones_own_finds_its_permits_again() {
     check(async |backend| {
         let (leases, others) = (backend.manager().await, backend.manager().await);
-        let first = leases.semaphore("a", 2).acquire().value("mine").await.unwrap();
-        let again = others.semaphore("a", 9).acquire().permits(2).value("mine");
-        let again = again.try_once().await.unwrap().granted().expect("it is the caller's own");
-        assert_eq!(again.permits(), 1, "those of its record");
-        let other = others.semaphore("a", 2).try_acquire().await.unwrap();
-        let other = other.granted().expect("one permit is in use, and not two");
+        let first = permits(2, 5)(&leases).value("mine").await.unwrap();
+        let again = permits(3, 3)(&others).value("mine").try_once().await.unwrap();
+        let again = again.granted().expect("they are the caller's own");
+        assert_eq!(again.permits(), 2, "those of its record");
+        let shown = leases.get("a").await.unwrap().expect("it is held");
+        let [holder] = &shown.holders[..] else { panic!("{shown:?}") };
+        assert_eq!((holder.permits, holder.limit), (2, 5));
+        let other = permits(3, 5)(&others).try_once().await.unwrap();
+        let other = other.granted().expect("two permits are in use, and not three or five");
         assert!(again.is_valid() && first.is_valid() && other.is_valid());
         assert_eq!(others.release("a", "mine").await.unwrap(), Released::Released);
     })
@@ -154,14 +112,15 @@ async fn a_value_of_ones_own_finds_its_permits_again() {
 async fn an_own_value_does_not_share_an_exclusive_lease() {
     check(async |backend| {
         let (leases, others) = (backend.manager().await, backend.manager().await);
-        let writer = leases.acquire("a").value("mine").await.unwrap();
-        let reader = others.acquire("a").shared().value("mine");
-        assert!(!reader.try_once().await.unwrap().is_granted());
-        assert!(!others.acquire("a").shared().try_once().await.unwrap().is_granted());
-        assert_eq!(writer.release().await.unwrap(), Released::Released);
-        let reader = others.acquire("a").shared().value("mine").await.unwrap();
-        assert!(!leases.acquire("a").value("mine").try_once().await.unwrap().is_granted());
-        assert_eq!(reader.release().await.unwrap(), Released::Released);
+        let share = || reader(&others).value("mine");
+        let exclusive = writer(&leases).value("mine").await.unwrap();
+        for shared in [share(), permits(1, 2)(&others).value("mine"), reader(&others)] {
+            assert!(!shared.try_once().await.unwrap().is_granted());
+        }
+        assert_eq!(exclusive.release().await.unwrap(), Released::Released);
+        let shared = share().await.unwrap();
+        assert!(!writer(&leases).value("mine").try_once().await.unwrap().is_granted());
+        assert_eq!(shared.release().await.unwrap(), Released::Released);
         backend.until_nothing_is_left().await;
     })
     .await;
@@ -171,50 +130,11 @@ async fn an_own_value_does_not_share_an_exclusive_lease() {
 async fn a_permit_expires_by_its_own_ttl() {
     check(async |backend| {
         let (leases, others) = (backend.manager().await, backend.manager().await);
-        let (long, short) = (Duration::from_secs(3_600), Duration::from_secs(10));
-        let first = leases.semaphore("a", 5).acquire().ttl(long).await.unwrap();
-        let second = others.semaphore("a", 5).acquire().ttl(short).await.unwrap();
+        let hold = |leases, secs| permits(1, 5)(leases).ttl(Duration::from_secs(secs));
+        let (first, second) =
+            (hold(&leases, 3_600).await.unwrap(), hold(&others, 10).await.unwrap());
         let longer = first.expires_at() - second.expires_at();
         assert!(longer > chrono::TimeDelta::minutes(30), "{longer}");
-    })
-    .await;
-}
-
-/// The only holder's release is a delete, and a repeated one finds nothing.
-#[tokio::test]
-async fn a_last_holder_whose_delete_is_unanswered_is_told_so() {
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).build().await.unwrap();
-    let lease = leases.semaphore("a", 2).acquire().renew(false).await.unwrap();
-    let loss = proxy.lose_next_reply("delete");
-    assert_eq!(bounded(lease.release()).await.unwrap(), Released::Unknown);
-    assert!(loss.has_happened());
-    assert_eq!(document(&database, "a").await, None);
-
-    let store = MemoryStore::new();
-    let leases = LeaseManager::in_memory(&store).build().await.unwrap();
-    let lease = leases.semaphore("a", 2).acquire().await.unwrap();
-    store.fail_next(CommandKind::Release, MemoryFault::LostReply);
-    assert_eq!(bounded(lease.release()).await.unwrap(), Released::Unknown);
-    assert!(leases.try_acquire("a").await.unwrap().is_granted());
-}
-
-#[tokio::test]
-async fn permits_found_again_keep_their_number_and_limit() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let _first = leases.semaphore("a", 5).acquire().permits(2).value("mine").await.unwrap();
-        let again = leases.semaphore("a", 3).acquire().value("mine").try_once().await.unwrap();
-        assert!(again.is_granted());
-        let shown = leases.get("a").await.unwrap().expect("it is held");
-        let [holder] = &shown.holders[..] else { panic!("{shown:?}") };
-        assert_eq!((holder.permits, holder.limit), (2, 5));
-        // With one value, too, an exclusive lease and permits exclude each other.
-        assert!(!leases.acquire("a").value("mine").try_once().await.unwrap().is_granted());
-        let exclusive = leases.acquire("b").value("mine").await.unwrap();
-        let permit = leases.semaphore("b", 2).acquire().value("mine").try_once().await.unwrap();
-        assert!(!permit.is_granted() && exclusive.is_valid());
     })
     .await;
 }
@@ -223,36 +143,12 @@ async fn permits_found_again_keep_their_number_and_limit() {
 async fn a_shutdown_releases_permits() {
     check(async |backend| {
         let (leases, others) = (backend.manager().await, backend.manager().await);
-        let _held = [
-            leases.semaphore("a", 5).acquire().await.unwrap(),
-            leases.semaphore("a", 5).acquire().permits(4).await.unwrap(),
-            leases.acquire("b").shared().await.unwrap(),
-        ];
+        let _permits =
+            [permits(1, 5)(&leases).await.unwrap(), permits(4, 5)(&leases).await.unwrap()];
+        let _share = leases.acquire("b").shared().await.unwrap();
         assert_eq!(leases.shutdown().await.released, 3);
-        assert!(others.try_acquire("a").await.unwrap().is_granted());
-        assert!(others.try_acquire("b").await.unwrap().is_granted());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn the_last_release_leaves_the_name_free() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let semaphore = leases.semaphore("a", 3);
-        for _ in 0..3 {
-            let mut held: Vec<Lease> = Vec::new();
-            for _ in 0..3 {
-                held.push(semaphore.acquire().await.unwrap());
-            }
-            for lease in held {
-                assert_eq!(lease.release().await.unwrap(), Released::Released);
-            }
-            let exclusive = leases.try_acquire("a").await.unwrap().granted().expect("it is free");
-            assert_eq!(exclusive.release().await.unwrap(), Released::Released);
-        }
-        if let Backend::Server(database) = &backend {
-            crate::patience::until_nothing_is_left(database).await;
+        for name in ["a", "b"] {
+            assert!(others.try_acquire(name).await.unwrap().is_granted(), "{name}");
         }
     })
     .await;
@@ -261,54 +157,34 @@ async fn the_last_release_leaves_the_name_free() {
 #[tokio::test]
 async fn the_only_holder_deletes_the_document_unless_told() {
     // A tombstone has expired: the TTL monitor of a server in common use may remove it before it is read.
-    let (_server, database, leases) = lent_setup().await;
-    let permit = leases.semaphore("a", 5).acquire().await.unwrap();
-    let found = document(&database, "a").await.unwrap();
-    assert_eq!(found.get_str("value").unwrap(), "mongo-lease/shared");
-    assert_eq!(holders(&found).len(), 1);
-    assert_eq!(permit.release().await.unwrap(), Released::Released);
-    assert_eq!(document(&database, "a").await, None);
-    let leases = builder(&database).tombstones(true).build().await.unwrap();
-    let permit = leases.semaphore("a", 5).acquire().await.unwrap();
-    assert_eq!(permit.release().await.unwrap(), Released::Released);
-    let left = document(&database, "a").await.unwrap();
-    assert!(mongo_lease::LeaseInfo::is_tombstone_value(left.get_str("value").unwrap()));
-    assert_eq!(holders(&left).len(), 0);
+    let (_server, database) = lent_database().await;
+    let value = |document: &Document| document.get_str("value").unwrap().to_owned();
+    for tombstones in [false, true] {
+        let leases = builder(&database).tombstones(tombstones).build().await.unwrap();
+        let permit = permits(1, 5)(&leases).await.unwrap();
+        let found = document(&database, "a").await.unwrap();
+        assert_eq!((value(&found).as_str(), holders(&found).len()), ("mongo-lease/shared", 1));
+        assert_eq!(permit.release().await.unwrap(), Released::Released);
+        let left = document(&database, "a").await;
+        assert_eq!(left.is_some(), tombstones, "{left:?}");
+        if let Some(left) = left {
+            assert!(LeaseInfo::is_tombstone_value(&value(&left)) && holders(&left).is_empty());
+        }
+    }
 }
 
 #[tokio::test]
-async fn an_expired_holder_makes_room() {
+async fn an_expired_holder_is_told_and_makes_room() {
     check(async |backend| {
         let skew = Duration::from_millis(50);
         let leases = backend.builder().max_clock_skew(skew).build().await.unwrap();
-        let semaphore = leases.semaphore("a", 2);
-        let brief = semaphore.acquire().ttl(crate::common::SHORT_TTL).renew(false);
-        let _brief = brief.await.unwrap();
-        let _other = semaphore.acquire().await.unwrap();
-        let free = async || match semaphore.try_acquire().await.unwrap() {
-            Attempt::Granted(lease) => Some(lease),
-            Attempt::Busy(_) => None,
-        };
-        let third = until("the first has expired", free).await;
-        assert!(third.is_valid());
+        let one = || permits(1, 2)(&leases);
+        let _other = one().await.unwrap();
+        let brief = one().ttl(SHORT_TTL).renew(false).await.unwrap();
+        let free = async || one().try_once().await.unwrap().granted();
+        assert!(until("the first has expired", free).await.is_valid());
+        assert_eq!(bounded(brief.lost()).await, LostReason::EndedAsAsked);
+        assert!(matches!(brief.token(), Err(Error::Lost { .. })));
     })
     .await;
-}
-
-#[tokio::test]
-async fn metadata_and_owner_are_with_each_holder() {
-    let (database, leases) = setup().await;
-    let semaphore = leases.semaphore("a", 2);
-    let _first = semaphore.acquire().metadata(doc! { "job": 1 }).owner("one").await.unwrap();
-    let _second = semaphore.acquire().metadata(doc! { "job": 2 }).owner("two").await.unwrap();
-    let found = document(&database, "a").await.unwrap();
-    let shown: Vec<_> = holders(&found)
-        .into_iter()
-        .map(|holder| {
-            let owner = holder.get_str("owner").unwrap().split('@').next().unwrap();
-            (owner.to_owned(), holder.get_document("metadata").unwrap().clone())
-        })
-        .collect();
-    let wanted = [("one".to_owned(), doc! { "job": 1 }), ("two".to_owned(), doc! { "job": 2 })];
-    assert_eq!(shown, wanted);
 }
