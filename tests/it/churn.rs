@@ -62,8 +62,9 @@ async fn every_release_deletes_unless_told_otherwise() {
             come_and_go(&leases, (0..ROUNDS).map(name))
         });
         join_all(lanes).await;
-        assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), left);
-        assert_eq!(listed(leases.list()).await, []);
+        let documents = locks(&database).count_documents(doc! {}).await.unwrap();
+        assert_eq!(documents, left, "tombstones {tombstones}");
+        assert_eq!(listed(leases.list()).await, [], "tombstones {tombstones}");
     }
 }
 
@@ -207,7 +208,7 @@ async fn without_the_unique_index_inserts_grant_nothing() {
     assert_eq!(document(&database, "a").await, None);
 }
 
-/// The server keeps deleted entries of an index for a time, and a query for a name walks over those that sort behind it.
+/// The server keeps deleted entries for a time, and a query for a name walks over those that sort behind it.
 #[tokio::test]
 async fn a_new_name_walks_over_no_deleted_entries() {
     const DELETED: usize = 1_000;

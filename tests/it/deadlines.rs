@@ -9,7 +9,7 @@ use mongo_lease_testbed::{FailCommand, FailPointGuard, Server};
 
 use crate::common::{TryOnce, builder, migrated};
 use crate::lent::{Proxied, proxied};
-use crate::patience::{BUSY_MACHINE, bounded, locks, written};
+use crate::patience::{BUSY_MACHINE, bounded, locks, until, written};
 use crate::permits::{Ask, Call, dropped, permits, writer};
 
 const WAIT: Duration = Duration::from_millis(500);
@@ -74,7 +74,7 @@ async fn a_hanging_release_returns_and_continues_in_the_background() {
     written(&mut changes, OperationType::Delete).await;
 }
 
-/// A message of an acquire is held back until its call has ended. What it wins all the same is given back.
+/// A message of an acquire is held back until its call has ended. Its grant is given back all the same.
 async fn is_given_back(cases: &[(&str, Ask)], end: impl AsyncFn(Call)) {
     let Proxied { _server, database, proxy, slow, direct } = proxied(|builder| builder).await;
     for (message, ask) in cases {
@@ -83,7 +83,9 @@ async fn is_given_back(cases: &[(&str, Ask)], end: impl AsyncFn(Call)) {
             "request" => proxy.hold_requests_to("findAndModify"),
             _ => proxy.hold_replies_to("findAndModify"),
         };
-        let call = tokio::spawn(ask(&slow).into_future());
+        // It does not expire within the test.
+        let call = ask(&slow).ttl(Duration::from_secs(300));
+        let call = tokio::spawn(call.into_future());
         bounded(held.held(1)).await;
         let is_written = direct.get("a").await.unwrap().is_some();
         assert_eq!(is_written, *message != "request", "{message}");
@@ -93,9 +95,11 @@ async fn is_given_back(cases: &[(&str, Ask)], end: impl AsyncFn(Call)) {
             proxy.cut();
         }
         held.release();
-        written(&mut changes, OperationType::Delete).await;
-        let again = ask(&direct).try_once().await.unwrap();
-        let again = again.granted().unwrap_or_else(|| panic!("{message}: it is not free"));
+        if *message == "request" {
+            written(&mut changes, OperationType::Insert).await;
+        }
+        let free = async || ask(&direct).try_once().await.unwrap().granted();
+        let again = until("what was granted is free", free).await;
         assert_eq!(again.release().await.unwrap(), Released::Released, "{message}");
     }
 }
@@ -103,8 +107,12 @@ async fn is_given_back(cases: &[(&str, Ask)], end: impl AsyncFn(Call)) {
 #[tokio::test]
 async fn what_a_dropped_call_wins_is_given_back() {
     let both_permits: Ask = |leases| permits(2, 2)(leases);
-    let cases: [(_, Ask); 4] =
-        [("request", writer), ("reply", writer), ("reply", both_permits), ("lost reply", writer)];
+    let cases: [(_, Ask); 4] = [
+        ("request", writer),
+        ("reply", writer),
+        ("reply for permits", both_permits),
+        ("lost reply", writer),
+    ];
     is_given_back(&cases, dropped).await;
 }
 

@@ -51,7 +51,7 @@ impl Dice {
     }
 }
 
-/// What a worker asks for.
+/// The next call of a worker.
 type Choice = fn(&LeaseManager, &mut Dice) -> (Acquire, Asked);
 
 fn anything(leases: &LeaseManager, dice: &mut Dice) -> (Acquire, Asked) {

@@ -114,8 +114,12 @@ async fn an_own_value_does_not_share_an_exclusive_lease() {
         let (leases, others) = (backend.manager().await, backend.manager().await);
         let share = || reader(&others).value("mine");
         let exclusive = writer(&leases).value("mine").await.unwrap();
-        for shared in [share(), permits(1, 2)(&others).value("mine"), reader(&others)] {
-            assert!(!shared.try_once().await.unwrap().is_granted());
+        for (case, shared) in [
+            ("a share", share()),
+            ("a permit", permits(1, 2)(&others).value("mine")),
+            ("a share of another value", reader(&others)),
+        ] {
+            assert!(!shared.try_once().await.unwrap().is_granted(), "{case}");
         }
         assert_eq!(exclusive.release().await.unwrap(), Released::Released);
         let shared = share().await.unwrap();
@@ -166,7 +170,7 @@ async fn the_only_holder_deletes_the_document_unless_told() {
         assert_eq!((value(&found).as_str(), holders(&found).len()), ("mongo-lease/shared", 1));
         assert_eq!(permit.release().await.unwrap(), Released::Released);
         let left = document(&database, "a").await;
-        assert_eq!(left.is_some(), tombstones, "{left:?}");
+        assert_eq!(left.is_some(), tombstones, "tombstones {tombstones}: {left:?}");
         if let Some(left) = left {
             assert!(LeaseInfo::is_tombstone_value(&value(&left)) && holders(&left).is_empty());
         }

@@ -33,7 +33,7 @@ async fn bad_options_are_refused_by_their_names() {
             ("metadata", limited(2).metadata(doc! { "text": "x".repeat(256) })),
         ];
         for (wanted, call) in calls {
-            let error = call.await.unwrap_err();
+            let error = call.await.expect_err(wanted);
             assert!(
                 matches!(error, Error::InvalidOption { option, .. } if option == wanted),
                 "{wanted}: {error}"

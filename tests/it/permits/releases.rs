@@ -73,8 +73,8 @@ async fn calls_given_up_without_an_answer_are_released_together() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// Each alone, they would be two hundred of each kind. A busy machine drops them in several parts, or is slow to answer,
-/// and then a look follows.
+/// Each alone, they would be two hundred of each kind. A busy machine drops them in several parts, or is slow to
+/// answer, and then a look follows.
 fn assert_few(sent: &[String]) {
     assert!(sent.contains(&"delete".to_owned()), "nothing was given back: {sent:?}");
     assert!(sent.len() <= 60, "{} commands: {sent:?}", sent.len());
