@@ -1,9 +1,8 @@
 //! The traps of the rule, each as one sequence of effects. The agreement test has the same effects on a real server.
 
 use super::{
-    AcquireAnswer, AcquireAttempt, AsBuilt, Document, EndScope, Expiry, GrantMatch, HolderElement,
-    Holders, Promoted, QueueOptions, Types, acquire, delete, end, fast_acquire, fast_admit,
-    renew_holders,
+    AcquireAnswer, AcquireAttempt, AsBuilt, Document, EndScope, Expiry, GrantMatch, Promoted,
+    QueueOptions, Types, acquire, delete, end, renew_holders,
 };
 use crate::rules::permits::Permits;
 
@@ -61,12 +60,6 @@ impl Lease {
         matches!(reply, AcquireAnswer::Granted(_))
     }
 
-    fn fast_admit(&mut self, attempt: &AcquireAttempt<Numbers>) -> AcquireAnswer<Numbers> {
-        let (after, reply) = fast_admit(self.document.take(), attempt, self.now, &AsBuilt);
-        self.document = after;
-        reply
-    }
-
     /// A full attempt for the exclusive lease. Whether it was granted.
     fn acquire(&mut self, value: char, attempt_no: u8) -> bool {
         self.admit(&attempt(value, attempt_no, 1, 1))
@@ -105,38 +98,6 @@ fn is(shown: (String, String), holders: &str, waiters: &str) -> bool {
 }
 
 #[test]
-fn a_late_fast_attempt_is_not_admitted_twice() {
-    let mut lease = Lease::default();
-    assert!(lease.admit(&attempt('a', 2, 1, 3)));
-    assert_eq!(lease.fast_admit(&attempt('a', 1, 1, 3)), AcquireAnswer::UseSlowForm);
-    assert!(is(lease.shown(), "a", ""));
-    assert_eq!(lease.fast_admit(&attempt('b', 1, 1, 3)), AcquireAnswer::Granted(('b', 1)));
-    assert!(is(lease.shown(), "ab", ""));
-}
-
-#[test]
-fn a_repeated_attempt_finds_its_own_grant() {
-    let mut lease = Lease::default();
-    assert!(lease.admit(&attempt('a', 1, 2, 3)));
-    lease.now = 5;
-    assert!(lease.admit(&attempt('a', 2, 2, 3)));
-    let [holder] = lease.document().sharers().try_into().expect("one holder");
-    assert_eq!((holder.grant.id, holder.expires_at, holder.grant.writes), (('a', 1), 35, 2));
-}
-
-#[test]
-fn giving_up_admits_those_for_whom_it_makes_room() {
-    let mut lease = Lease::default();
-    assert!(lease.admit(&attempt('a', 1, 2, 3)));
-    assert!(!lease.admit(&attempt('b', 1, 3, 3)));
-    assert!(!lease.admit(&attempt('c', 1, 1, 3)), "one fits, and waits behind three");
-    assert!(lease.release('b'));
-    assert!(is(lease.shown(), "ac", ""));
-    let admitted: Vec<_> = lease.document().admitted.iter().map(|it| it.id).collect();
-    assert_eq!(admitted, [('c', 1)]);
-}
-
-#[test]
 fn grants_of_one_lease_are_renewed_only_together() {
     let mut lease = Lease::default();
     assert!(lease.admit(&attempt('a', 1, 1, 3)) && lease.admit(&attempt('b', 1, 1, 3)));
@@ -148,46 +109,6 @@ fn grants_of_one_lease_are_renewed_only_together() {
     assert_eq!(lease.document().expiry, Expiry::At(35), "and nothing is prolonged");
     assert!(lease.renew(&[('a', 1)]));
     assert_eq!(lease.document().expiry, Expiry::At(36));
-}
-
-#[test]
-fn the_document_expires_with_its_last_holder() {
-    let mut lease = Lease::default();
-    assert!(lease.admit(&AcquireAttempt { ttl: 100, ..attempt('a', 1, 1, 1_000) }));
-    assert!(lease.admit(&attempt('b', 1, 1, 1_000)));
-    assert_eq!(lease.document().expiry, Expiry::At(100));
-    assert!(lease.release('a'));
-    assert_eq!(lease.document().expiry, Expiry::At(30));
-    assert!(lease.release('b'));
-    assert_eq!((lease.document().value, lease.document().expiry), (Some('-'), Expiry::At(0)));
-}
-
-#[test]
-fn a_release_tells_the_first_waiter_of_an_earlier_end() {
-    let mut lease = Lease::default();
-    assert!(lease.admit(&AcquireAttempt { ttl: 100, ..attempt('a', 1, 1, 1_000) }));
-    assert!(['b', 'c'].iter().all(|value| lease.admit(&attempt(*value, 1, 1, 1_000))));
-    assert!(!lease.acquire('w', 1) && !lease.acquire('v', 1));
-    assert!(lease.release('c'));
-    assert_eq!(lease.document().promoted, None, "the lease ends when it did");
-    assert!(lease.release('a'));
-    assert!(is(lease.shown(), "b", "wv"));
-    assert_eq!(lease.document().expiry, Expiry::At(30));
-    assert_eq!(lease.document().promoted, Some(Promoted::Recheck { id: ('w', 1) }));
-}
-
-#[test]
-fn a_holder_with_a_damaged_time_is_prolonged_for_the_time_of_the_renewal() {
-    let mut lease = Lease::default();
-    assert!(lease.admit(&attempt('a', 1, 1, 3)));
-    let document = lease.document.as_mut().expect("a document");
-    let [HolderElement::Holder(holder)] = document.holders.elements_mut() else {
-        panic!("one holder");
-    };
-    holder.grant.ttl = i64::MAX;
-    lease.now = 5;
-    assert!(lease.renew(&[('a', 1)]));
-    assert_eq!(lease.document().expiry, Expiry::At(35));
 }
 
 #[test]
@@ -234,18 +155,6 @@ fn the_end_of_a_writer_admits_all_readers_at_once() {
 }
 
 #[test]
-fn a_late_attempt_of_an_exclusive_holder_gives_its_lease_to_nobody() {
-    let mut lease = Lease::default();
-    assert!(lease.acquire('w', 1));
-    assert!(!lease.acquire('v', 1) && !lease.admit(&attempt('a', 1, 1, 1_000)));
-    lease.now = 5;
-    assert!(lease.acquire('w', 2));
-    assert_eq!((lease.document().value, lease.document().expiry), (Some('w'), Expiry::At(35)));
-    assert_eq!(lease.document().holders_grant().map(|grant| grant.id), Some(('w', 1)));
-    assert!(is(lease.shown(), "", "va"));
-}
-
-#[test]
 fn calls_of_one_value_find_no_grant_under_another_kind_of_limit() {
     let mut lease = Lease::default();
     assert!(lease.acquire('w', 1));
@@ -282,35 +191,4 @@ fn an_attempt_for_permits_on_an_expired_lease_admits_all_who_fit() {
     assert!(!lease.admit(&attempt('c', 1, 1, 2)));
     assert!(is(lease.shown(), "ab", "c"));
     assert_eq!(lease.document().admitted.len(), 2);
-}
-
-#[test]
-fn a_writer_is_passed_by_no_later_reader() {
-    let mut lease = Lease::default();
-    assert!(lease.admit(&attempt('a', 1, 1, 1_000)));
-    assert!(!lease.acquire('w', 1));
-    assert_eq!(lease.fast_admit(&attempt('b', 1, 1, 1_000)), AcquireAnswer::UseSlowForm);
-    assert!(!lease.admit(&attempt('b', 1, 1, 1_000)));
-    assert!(is(lease.shown(), "a", "wb"));
-    assert!(lease.release('a'));
-    assert_eq!(lease.document().value, Some('w'), "in the form of exclusive leases");
-    assert_eq!(lease.document().holders, Holders::Absent);
-    assert!(is(lease.shown(), "", "b"));
-}
-
-#[test]
-fn stale_holders_are_never_revived() {
-    let mut lease = Lease::default();
-    assert!(lease.admit(&attempt('a', 1, 1, 3)));
-    lease.now = 30;
-    let (after, reply) =
-        fast_acquire(lease.document.take(), &attempt('w', 1, 1, 1), lease.now, &AsBuilt);
-    lease.document = after;
-    assert_eq!(reply, AcquireAnswer::Granted(('w', 1)), "all holders have expired");
-    assert!(!lease.renew(&[('a', 1)]));
-    assert!(!lease.release('a'));
-    assert_eq!(lease.document().value, Some('w'));
-    lease.now = 60;
-    assert!(lease.admit(&attempt('b', 1, 1, 3)));
-    assert!(is(lease.shown(), "b", ""));
 }

@@ -150,20 +150,19 @@ fn permits_out_of_all_bounds_are_not_counted() {
 
 #[test]
 fn the_process_of_a_holder_recognizes_the_lease() {
-    let recognized = |manager: &str, process: &str| {
-        let mut info = shown(&lease(two()));
-        info.recognize(&ManagerId::new(manager.to_owned()), process);
+    let made_here = vec![holder("a", 60, 1, 5), holder("m-c", 60, 1, 5)];
+    for (holders, process, recognized) in [
+        (two(), "other:1", [false, false]),
+        (two(), "b@host:1", [false, true]),
+        (made_here, "other:1", [false, true]),
+    ] {
+        let mut info = shown(&lease(holders));
+        info.recognize(&ManagerId::new("m".to_owned()), process);
         // The value in the document is nobody's.
-        assert_eq!(info.value, None);
-        (info.held_here, info.holders.iter().map(|holder| holder.held_here).collect::<Vec<_>>())
-    };
-    assert_eq!(recognized("m", "other:1"), (false, vec![false, false]));
-    assert_eq!(recognized("m", "b@host:1"), (true, vec![false, true]));
-    let mut made_here = lease(vec![holder("a", 60, 1, 5), holder("m-c", 60, 1, 5)]);
-    made_here.insert("waiting", 1);
-    let mut info = shown(&made_here);
-    info.recognize(&ManagerId::new("m".to_owned()), "other:1");
-    assert_eq!(info.holders.iter().map(|it| it.held_here).collect::<Vec<_>>(), [false, true]);
+        assert_eq!((info.value, info.held_here), (None, recognized[1]), "{process}");
+        let held_here: Vec<_> = info.holders.iter().map(|holder| holder.held_here).collect();
+        assert_eq!(held_here, recognized, "{process}");
+    }
 }
 
 #[test]

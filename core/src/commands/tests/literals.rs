@@ -112,16 +112,7 @@ fn no_text_of_a_user_is_an_expression() {
     assert_eq!(with_texts.len(), 18, "{with_texts:?}");
 }
 
-/// The name is in filters only: an upsert takes it from there. The exception is the blind insert, whose filter matches
-/// no document.
-#[test]
-fn a_name_is_in_no_expression_at_all() {
-    for (what, command) in every_command(SENT).into_iter().filter(|(what, _)| *what != "insert") {
-        assert!(!Found::in_command(&command).literals.contains(NAME), "{what}: {command}");
-    }
-}
-
-/// The scans of the tests above find an unquoted text.
+/// The scan of the test above finds an unquoted text.
 #[test]
 fn a_bare_text_is_found() {
     let statement = |update: Bson| doc! { "updates": [{ "q": { "name": NAME }, "u": update }] };

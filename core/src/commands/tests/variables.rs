@@ -113,11 +113,3 @@ fn a_reduction_within_another_is_refused() {
         reduce(this, value, |inner, next| doc! { "$add": [inner, next] })
     });
 }
-
-/// One after the other is allowed: neither is in the other's scope.
-#[test]
-fn a_name_may_be_bound_twice_side_by_side() {
-    let first = filter("$a", |each| doc! { "$gt": [each, 1] });
-    let both = map(first, |each| doc! { "twice": [each, each] });
-    assert!(Unbound::in_command(&doc! { "u": [both] }).found.is_empty());
-}
