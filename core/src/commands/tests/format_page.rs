@@ -1,6 +1,6 @@
 //! The examples of `docs/format.md`: each document is read, and each command turns the one before it into the next one.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
 use crate::bson::Document;
 use crate::rules::ids::GrantId;
@@ -10,49 +10,16 @@ use crate::spec::{
     QueueOptions,
 };
 
-use super::reading::{self, Readable};
-use crate::texts::{Details, LeaseDocument, Texts};
-
-impl Readable for Texts {
-    fn no_text() -> String {
-        String::new()
-    }
-
-    fn no_id() -> GrantId {
-        "".into()
-    }
-
-    fn value(text: &str) -> String {
-        text.to_owned()
-    }
-
-    fn id(text: &str) -> GrantId {
-        text.into()
-    }
-
-    fn details(found: &Document) -> Arc<Details> {
-        let owner = found.get_str("owner").unwrap_or_default().to_owned();
-        let metadata = found.get_document("metadata").cloned().unwrap_or_default();
-        Arc::new(Details { owner, metadata })
-    }
-}
-
-fn page() -> String {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/format.md");
-    std::fs::read_to_string(page).unwrap()
-}
-
-/// The blocks of this language, in their order.
-fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
-    let begin = format!("```{language}\n");
-    let block = |rest: &'a str| rest.split("```").next().unwrap();
-    page.split(begin.as_str()).skip(1).map(block).collect()
-}
+use super::reading;
+use crate::texts::{LeaseDocument, Texts};
 
 /// The documents and the commands, in their order. A command has the field `command`, and no document has.
-fn examples(page: &str) -> Vec<Option<Document>> {
-    let read = |text: &&str| serde_json::from_str(text).unwrap_or_else(|it| panic!("{it}: {text}"));
-    blocks(page, "json").iter().map(read).collect()
+fn examples() -> Vec<Option<Document>> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/format.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks = page.split("```json\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let read = |text| serde_json::from_str(text).unwrap_or_else(|it| panic!("{it}: {text}"));
+    blocks.map(read).collect()
 }
 
 fn is_command(example: &Option<Document>) -> bool {
@@ -99,7 +66,7 @@ impl Given<'_> {
             sent: self.number("sentMicros"),
             joins: waiter_ttl.map(|waiter_ttl| QueueOptions { waiter_ttl, max_waiting: 1_024 }),
             predecessor: None,
-            details: Texts::details(self.0),
+            details: reading::details(self.0),
         }
     }
 
@@ -129,27 +96,24 @@ impl Given<'_> {
 
 #[test]
 fn each_example_is_what_its_command_makes_of_the_one_before() {
-    let examples = examples(&page());
-    let mut commands = Vec::new();
+    let examples = examples();
+    let mut commands = BTreeSet::new();
     for step in examples.windows(3).filter(|step| is_command(&step[1])) {
         let command = step[1].as_ref().unwrap();
         let after = Given(command).carry_out(read(&step[0]));
         assert_eq!(after, read(&step[2]), "{command}");
-        commands.push(Given(command).text("command"));
+        commands.insert(Given(command).text("command"));
     }
     let wanted = ["acquire", "delete", "end", "heartbeat", "renew"];
-    commands.sort();
-    commands.dedup();
-    assert_eq!(commands, wanted);
+    assert_eq!(commands, wanted.map(str::to_owned).into());
     assert_eq!(examples.iter().filter(|it| is_command(it)).count(), 10);
 }
 
 /// A field that is read wrongly would count as damaged.
 #[test]
 fn each_document_of_the_examples_is_sound() {
-    let page = page();
-    for example in examples(&page).iter().filter(|it| !is_command(it)).flatten() {
-        let document: LeaseDocument = reading::document(example);
+    for example in examples().iter().filter(|it| !is_command(it)).flatten() {
+        let document = reading::document(example);
         assert!(matches!(document.expiry, Expiry::At(_)), "{example}");
         let entries = document.queue.entries().count();
         assert_eq!(entries, example.get_array("queue").map_or(0, Vec::len), "{example}");

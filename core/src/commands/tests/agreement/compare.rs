@@ -11,9 +11,9 @@ use mongo_lease_testbed::Seed;
 use super::names::Callers;
 use super::real::Real;
 use super::results::result;
-use super::small::Document;
 use super::steps::Step;
 use crate::commands::DecodeError;
+use crate::texts::LeaseDocument;
 
 /// How many steps a sequence has.
 const STEPS: i64 = 24;
@@ -43,11 +43,11 @@ pub(super) fn by_the_spec(seed: u64) -> Vec<StepResult> {
     const NOW: i64 = 1_800_000_000_000;
     let mut chance = Chance::new(seed);
     let callers = Callers::choose(&mut chance);
-    let mut before: Option<Document> = None;
+    let mut before: Option<LeaseDocument> = None;
     let results = (1..=STEPS).map(|sent| {
         let step = Step::choose(&mut chance, callers, before.as_ref(), NOW);
         let (after, answer) = step.clone().in_the_spec(before.clone(), NOW, sent, &AsBuilt);
-        let result = (step.name(), result(&step, answer, before.as_ref(), after.as_ref()));
+        let result = (step.name(), result(&step, &answer, before.as_ref(), after.as_ref()));
         before = after;
         result
     });
@@ -64,7 +64,7 @@ pub(super) async fn compare(
 ) -> Result<Vec<StepResult>, Difference> {
     let mut chance = Chance::new(seed);
     let callers = Callers::choose(&mut chance);
-    let mut document: Option<Document> = None;
+    let mut document: Option<LeaseDocument> = None;
     let mut results = Vec::new();
     let mut taken: Vec<Step> = Vec::new();
     let mut newest_token = None;
@@ -104,7 +104,7 @@ pub(super) async fn compare(
             return Err(differs("token", format!("{token:?} is not after {newest_token:?}")));
         }
         newest_token = token.or(newest_token);
-        results.push((step.name(), result(&step, answer, before.as_ref(), after.as_ref())));
+        results.push((step.name(), result(&step, &answer, before.as_ref(), after.as_ref())));
         document = after;
     }
     Ok(results)

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::spec::{AsBuilt, Off, PROTECTIONS, Protections};
 use futures_util::stream::{self, StreamExt};
-use mongo_lease_testbed::{Seed, Server};
+use mongo_lease_testbed::{Seed, Server, TestDatabase};
 
 use super::SIDE_BY_SIDE;
 use super::changes::{self, Change};
@@ -24,16 +24,13 @@ const SEED: u64 = 15;
 
 #[tokio::test]
 async fn each_protection_switched_off_is_found() {
-    let mut search = Search::begin("specifications without a protection");
-    let database = Server::shared().database().await;
+    let mut search = Search::begin("specifications without a protection").await;
     for method in PROTECTIONS {
-        let real = Real::new(&database, None).await;
-        if let Some(difference) = search.find(&real, &Off(method), &without(method)).await {
+        if let Some(difference) = search.find(None, &Off(method), &without(method)).await {
             assert!(difference.command.is_some(), "{method}: {difference}");
         }
     }
-    search.end();
-    database.drop_database().await.unwrap();
+    search.end().await;
 }
 
 #[tokio::test]
@@ -68,9 +65,8 @@ async fn each_changed_command_that_prolongs_is_found() {
 
 #[test]
 fn each_command_has_a_change() {
-    let changes = changes::ALL.into_iter().flatten();
-    let changed: BTreeSet<_> = changes.map(|change| change.command).collect();
-    let commands: BTreeSet<_> = RESULTS.into_iter().filter_map(|(_, command, _)| command).collect();
+    let changed: BTreeSet<_> = changes::all().map(|change| change.command).collect();
+    let commands: BTreeSet<_> = RESULTS.into_iter().filter_map(|(command, ..)| command).collect();
     assert_eq!(changed, commands);
 }
 
@@ -88,37 +84,30 @@ fn each_record_is_of_a_control() {
 
 /// The names of all controls.
 fn controls() -> BTreeSet<String> {
-    let changes = changes::ALL.into_iter().flatten().map(changed);
-    changes.chain(PROTECTIONS.into_iter().map(without)).collect()
-}
-
-fn changed(change: &Change) -> String {
-    format!("{} {}", change.command, change.name)
+    changes::all().map(|change| change.control).chain(PROTECTIONS.map(without)).collect()
 }
 
 fn without(method: &str) -> String {
     format!("without {method}")
 }
 
-async fn find_each(what: &'static str, changes: &[Change]) {
-    let mut search = Search::begin(what);
-    let database = Server::shared().database().await;
-    for change in changes {
-        let name = changed(change);
-        let real = Real::new(&database, Some(*change)).await;
-        if let Some(difference) = search.find(&real, &AsBuilt, &name).await {
-            assert_eq!(difference.command, Some(change.command), "{name}: {difference}");
+async fn find_each(what: &'static str, table: &'static str) {
+    let mut search = Search::begin(what).await;
+    for change in changes::of(table) {
+        let (name, command) = (change.control.clone(), change.command);
+        if let Some(difference) = search.find(Some(change), &AsBuilt, &name).await {
+            assert_eq!(difference.command, Some(command), "{name}: {difference}");
             // A command that the server refuses shows nothing.
             assert_ne!(difference.what, "refusal", "{name}: {difference}");
         }
     }
-    search.end();
-    database.drop_database().await.unwrap();
+    search.end().await;
 }
 
 /// The search for the differences of some controls.
 struct Search {
     seed: Seed,
+    database: TestDatabase,
     /// Where each control was found before. `None`: with another seed, or while the record is written anew.
     record: Option<Record>,
     /// The findings of a search from the first sequence on.
@@ -127,30 +116,32 @@ struct Search {
 }
 
 impl Search {
-    fn begin(what: &'static str) -> Search {
+    async fn begin(what: &'static str) -> Search {
         let seed = Seed::fixed(what, SEED);
+        let database = Server::shared().database().await;
         let record = (seed.number() == SEED && !record::is_written_anew()).then(record::read);
-        Search { seed, record, found: Record::new(), missed: Vec::new() }
+        Search { seed, database, record, found: Record::new(), missed: Vec::new() }
     }
 
     /// The control's difference, in the recorded sequence or else in the first one that has any.
     async fn find(
         &mut self,
-        real: &Real,
+        change: Option<Change>,
         protections: &impl Protections,
         control: &str,
     ) -> Option<Difference> {
+        let real = Real::new(&self.database, change).await;
         let recorded = self.record.as_ref().and_then(|record| record.get(control));
         if let Some(number) = recorded {
             let name = format!("${control}, recorded");
             let seed = self.seed.number_of(number - 1);
-            if let Err(difference) = compare(real, protections, &name, seed).await {
+            if let Err(difference) = compare(&real, protections, &name, seed).await {
                 eprintln!("{control}: the {} differs in sequence {number}", difference.what);
                 return Some(difference);
             }
         }
         let Some((number, difference)) =
-            first_difference(real, protections, control, &self.seed).await
+            first_difference(&real, protections, control, &self.seed).await
         else {
             self.missed.push(control.to_owned());
             return None;
@@ -163,8 +154,8 @@ impl Search {
     /// # Panics
     ///
     /// When a control was not found, or not where the record says.
-    fn end(self) {
-        let Search { seed, record, found, missed } = self;
+    async fn end(self) {
+        let Search { seed, database, record, found, missed } = self;
         assert!(missed.is_empty(), "no difference in {SEQUENCES} sequences: {missed:#?}");
         match record {
             Some(_) => assert!(
@@ -178,6 +169,7 @@ impl Search {
             }
             None => {}
         }
+        database.drop_database().await.unwrap();
     }
 }
 

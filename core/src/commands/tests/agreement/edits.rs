@@ -1,158 +1,202 @@
-//! How a control changes a command: the places in its document, and the expressions to replace.
+//! The rules by which a control changes a command.
+//!
+//! `$max($expiresAt, new) => new` replaces each `{ "$max": ["$expiresAt", …] }` within a command by its second argument.
+//!
+//! | in a rule | in a command |
+//! | --- | --- |
+//! | `$size(a)`, `$max(a, b)` | `{ "$size": a }`, `{ "$max": [a, b] }` |
+//! | `_(a, b)` | the same with any operator |
+//! | `$path`, `$$variable`, `'text'`, `7`, `true`, `null`, `[a, b]`, `{key: a}` | as in MongoDB |
+//! | `name` | any value, and the same one wherever the name comes again |
+//! | `{key}` | `{key: key}` |
+//! | `{key, ...}` | a document that may have other fields |
+//! | `_` | any value |
+//!
+//! `drop key from {…}` takes the key out of each document that fits, and `drop key` out of each that has it.
+
+use std::collections::BTreeMap;
 
 use crate::bson::{Bson, Document};
 
-/// The value at a path of keys and indexes: `updates/0/q`.
-fn at<'a>(command: &'a mut Document, path: &str) -> &'a mut Bson {
-    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
-    let mut found = command.get_mut(first).unwrap_or_else(|| panic!("no {path}"));
-    for key in rest.split('/').filter(|key| !key.is_empty()) {
-        let next = if let Bson::Document(document) = found {
-            document.get_mut(key)
-        } else if let Bson::Array(list) = found {
-            key.parse().ok().and_then(|place: usize| list.get_mut(place))
-        } else {
-            None
-        };
-        found = next.unwrap_or_else(|| panic!("no {path}"));
+/// The fields of a document that a rule does not name.
+const OTHERS: &str = "...";
+const ANY: &str = "_";
+
+/// The values that the names of a rule have in one place of a command.
+type Names = BTreeMap<String, Bson>;
+
+/// A rule. The names in it are symbols, which no command has.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pattern: Bson,
+    replacement: Bson,
+}
+
+impl Rule {
+    pub(super) fn read(text: &str) -> Rule {
+        if let Some(dropped) = text.strip_prefix("drop ") {
+            let (key, pattern) = match dropped.split_once(" from ") {
+                Some((key, pattern)) => (key, pattern.to_owned()),
+                None => (dropped, format!("{{{dropped}, {OTHERS}}}")),
+            };
+            let pattern = Reader(&pattern).whole();
+            let mut replacement = pattern.clone();
+            let fields = replacement.as_document_mut().expect("a document");
+            fields.remove(key).expect("the key that is dropped");
+            return Rule { pattern, replacement };
+        }
+        let (pattern, replacement) = text.split_once(" => ").unwrap_or_else(|| panic!("{text}"));
+        Rule { pattern: Reader(pattern).whole(), replacement: Reader(replacement).whole() }
     }
-    found
-}
 
-/// The document at a path.
-pub(super) fn part<'a>(command: &'a mut Document, path: &str) -> &'a mut Document {
-    at(command, path).as_document_mut().unwrap_or_else(|| panic!("no document: {path}"))
-}
+    /// The command with each part replaced that fits, from the outside in.
+    pub(super) fn applied_to(&self, command: Document) -> Document {
+        let mut changed = Bson::from(command);
+        self.replace_in(&mut changed);
+        changed.as_document().expect("a command").clone()
+    }
 
-/// Replaces each document within a command for which the function returns a value, from the outside in.
-pub(super) fn replace(
-    mut command: Document,
-    replacement: &impl Fn(&Document) -> Option<Bson>,
-) -> Document {
-    command.iter_mut().for_each(|(_, value)| replace_in(value, replacement));
-    command
-}
-
-fn replace_in(value: &mut Bson, replacement: &impl Fn(&Document) -> Option<Bson>) {
-    if let Some(list) = value.as_array_mut() {
-        list.iter_mut().for_each(|inner| replace_in(inner, replacement));
-    } else if let Some(document) = value.as_document_mut() {
-        match replacement(document) {
-            Some(other) => *value = other,
-            None => document.iter_mut().for_each(|(_, inner)| replace_in(inner, replacement)),
+    fn replace_in(&self, value: &mut Bson) {
+        let mut names = Names::new();
+        if fits(&self.pattern, value, &mut names) {
+            *value = filled_in(&self.replacement, &names);
+        } else if let Some(list) = value.as_array_mut() {
+            list.iter_mut().for_each(|inner| self.replace_in(inner));
+        } else if let Some(document) = value.as_document_mut() {
+            document.iter_mut().for_each(|(_, inner)| self.replace_in(inner));
         }
     }
 }
 
-/// The arguments of this operator, if the document is such an expression.
-pub(super) fn arguments<'a>(found: &'a Document, operator: &str) -> Option<&'a [Bson]> {
-    found.get_array(operator).ok().map(Vec::as_slice)
-}
-
-/// Replaces each `operator: [first, second]` by its second argument.
-pub(super) fn second_of(command: Document, operator: &str, first: &str) -> Document {
-    replace(command, &|found| match arguments(found, operator)? {
-        [text, second] if text.as_str() == Some(first) => Some(second.clone()),
-        _ => None,
-    })
-}
-
-/// Replaces each `operator: [first, second]` by its first argument.
-pub(super) fn first_of(command: Document, operator: &str, second: &str) -> Document {
-    replace(command, &|found| match arguments(found, operator)? {
-        [first, text] if text.as_str() == Some(second) => Some(first.clone()),
-        _ => None,
-    })
-}
-
-/// Replaces an expression by a value, wherever it occurs.
-pub(super) fn instead_of(command: Document, old: &Document, new: impl Into<Bson>) -> Document {
-    let new = new.into();
-    replace(command, &|found| (found == old).then(|| new.clone()))
-}
-
-/// Removes a key of the document at a path.
-pub(super) fn without(mut command: Document, path: &str, key: &str) -> Document {
-    part(&mut command, path).remove(key);
-    command
-}
-
-/// Removes one argument of each `operator` whose arguments fit.
-pub(super) fn without_argument(
-    command: Document,
-    operator: &str,
-    place: usize,
-    is_it: impl Fn(&[Bson]) -> bool,
-) -> Document {
-    replace(command, &|found| {
-        let mut others = arguments(found, operator)?.to_vec();
-        if !is_it(&others) {
-            return None;
+/// Whether a value fits the pattern. Its names get their values then.
+fn fits(pattern: &Bson, found: &Bson, names: &mut Names) -> bool {
+    match (pattern, found) {
+        (Bson::Symbol(name), _) => {
+            name == ANY || names.entry(name.clone()).or_insert_with(|| found.clone()) == found
         }
-        others.remove(place);
-        let mut changed = Document::new();
-        changed.insert(operator, others);
-        Some(changed.into())
-    })
+        (Bson::Array(parts), Bson::Array(all)) => {
+            let mut both = parts.iter().zip(all);
+            parts.len() == all.len() && both.all(|(part, found)| fits(part, found, names))
+        }
+        (Bson::Document(parts), Bson::Document(all)) => {
+            let is_open = parts.contains_key(OTHERS);
+            let value_of = |key: &str| if key == ANY { all.values().next() } else { all.get(key) };
+            let mut named = parts.iter().filter(|(key, _)| *key != OTHERS);
+            let fit = (is_open || parts.len() == all.len())
+                && named.all(|(key, part)| value_of(key).is_some_and(|it| fits(part, it, names)));
+            if fit && is_open {
+                let others = all.iter().filter(|(key, _)| !parts.contains_key(key));
+                let others = others.map(|(key, value)| (key.clone(), value.clone()));
+                names.insert(OTHERS.to_owned(), Bson::Document(others.collect()));
+            }
+            fit
+        }
+        _ => pattern == found || integer(pattern).is_some_and(|it| integer(found) == Some(it)),
+    }
 }
 
-/// Replaces each `operator` whose arguments fit by one of its arguments.
-pub(super) fn argument_of(
-    command: Document,
-    operator: &str,
-    place: usize,
-    is_it: impl Fn(&[Bson]) -> bool,
-) -> Document {
-    replace(command, &|found| {
-        let all = arguments(found, operator)?;
-        is_it(all).then(|| all[place].clone())
-    })
+/// The number, whichever type an integer has.
+fn integer(value: &Bson) -> Option<i64> {
+    value.as_i64().or(value.as_i32().map(i64::from))
 }
 
-/// Removes a key from each document within a command that has this other key too.
-pub(super) fn without_beside(command: Document, key: &str, other: &str) -> Document {
-    without_where(command, key, |found| found.contains_key(other))
+/// The replacement with the values of its names.
+fn filled_in(part: &Bson, names: &Names) -> Bson {
+    if let Bson::Symbol(name) = part {
+        names.get(name).unwrap_or_else(|| panic!("no {name} in the pattern")).clone()
+    } else if let Some(list) = part.as_array() {
+        Bson::Array(list.iter().map(|each| filled_in(each, names)).collect())
+    } else if let Some(fields) = part.as_document() {
+        let mut document = Document::new();
+        for (key, value) in fields {
+            match (key.as_str(), filled_in(value, names)) {
+                (OTHERS, Bson::Document(others)) => document.extend(others),
+                (key, value) => drop(document.insert(key, value)),
+            }
+        }
+        document.into()
+    } else {
+        part.clone()
+    }
 }
 
-/// Removes a key from each document within a command that fits.
-pub(super) fn without_where(
-    command: Document,
-    key: &str,
-    is_it: impl Fn(&Document) -> bool,
-) -> Document {
-    replace(command, &|found| {
-        let mut rest = found.clone();
-        rest.remove(key).filter(|_| is_it(found)).map(|_| rest.into())
-    })
+/// Reads the text of a pattern or a replacement.
+struct Reader<'a>(&'a str);
+
+impl<'a> Reader<'a> {
+    fn whole(mut self) -> Bson {
+        let whole = self.value();
+        assert!(self.0.is_empty(), "{} behind {whole}", self.0);
+        whole
+    }
+
+    /// Whether this comes next. It is read then.
+    fn takes(&mut self, next: &str) -> bool {
+        self.0 = self.0.trim_start();
+        let rest = self.0.strip_prefix(next);
+        self.0 = rest.unwrap_or(self.0);
+        rest.is_some()
+    }
+
+    fn word(&mut self) -> &'a str {
+        let is_end = |letter: char| !letter.is_alphanumeric() && !"$._-".contains(letter);
+        let text = self.0.trim_start();
+        let (word, rest) = text.split_at(text.find(is_end).unwrap_or(text.len()));
+        assert!(!word.is_empty(), "no word: {text}");
+        self.0 = rest;
+        word
+    }
+
+    fn list(&mut self, end: &str) -> Vec<Bson> {
+        let mut list = Vec::new();
+        while !self.takes(end) {
+            list.push(self.value());
+            self.takes(",");
+        }
+        list
+    }
+
+    fn fields(&mut self) -> Document {
+        let mut fields = Document::new();
+        while !self.takes("}") {
+            let key = self.word();
+            let is_named = self.takes(":");
+            let value = if is_named { self.value() } else { Bson::Symbol(key.to_owned()) };
+            fields.insert(key, value);
+            self.takes(",");
+        }
+        fields
+    }
+
+    fn value(&mut self) -> Bson {
+        if self.takes("[") {
+            return Bson::Array(self.list("]"));
+        }
+        if self.takes("{") {
+            return Bson::Document(self.fields());
+        }
+        if self.takes("'") {
+            let (text, rest) = self.0.split_once('\'').expect("the end of a text");
+            self.0 = rest;
+            return text.into();
+        }
+        let word = self.word();
+        if self.takes("(") {
+            let mut arguments = self.list(")");
+            let is_one = arguments.len() == 1;
+            let argument = if is_one { arguments.remove(0) } else { Bson::Array(arguments) };
+            return Bson::Document(Document::from_iter([(word.to_owned(), argument)]));
+        }
+        match word {
+            "true" | "false" => (word == "true").into(),
+            "null" => Bson::Null,
+            path if path.starts_with('$') => path.into(),
+            _ => number(word).unwrap_or_else(|| Bson::Symbol(word.to_owned())),
+        }
+    }
 }
 
-/// Replaces each `$filter` of this list by the list.
-pub(super) fn unfiltered(command: Document, list: &str) -> Document {
-    replace(command, &|found| {
-        let filter = found.get_document("$filter").ok()?;
-        (filter.get_str("input").ok() == Some(list)).then(|| list.into())
-    })
-}
-
-/// Whether this is the expression.
-pub(super) fn is(found: &Bson, expression: Document) -> bool {
-    found.as_document() == Some(&expression)
-}
-
-/// Whether this is an expression with this operator.
-pub(super) fn has(found: &Bson, operator: &str) -> bool {
-    found.as_document().is_some_and(|found| found.contains_key(operator))
-}
-
-/// Changes the filter at a path, in each form that it has: those of its `$or`, or the filter itself.
-pub(super) fn in_each_form(
-    mut command: Document,
-    path: &str,
-    change: impl Fn(&mut Document),
-) -> Document {
-    let filter = part(&mut command, path);
-    change(filter);
-    let forms = filter.get_array_mut("$or").into_iter().flatten();
-    forms.filter_map(Bson::as_document_mut).for_each(change);
-    command
+fn number(word: &str) -> Option<Bson> {
+    let small = word.parse().map(Bson::Int32);
+    small.or_else(|_| word.parse().map(Bson::Int64)).ok()
 }

@@ -1,18 +1,16 @@
 //! The holder, the grant and the waiter that a step names, chosen at random.
 
 use crate::rules::permits::Permits;
-use crate::spec::{EndScope, Holder, HolderElement, Holders, QueueOptions, ResumeTerms, Types};
+use crate::spec::{
+    Element, EndScope, HolderElement, Holders, Queue, QueueOptions, ResumeTerms, Types,
+};
 use mongo_lease_core_tests::Chance;
 
-use super::small::{
-    AcquireAttempt, Details, Document, Element, GrantId, GrantMatch, Key, Queue, Small, Value,
-};
-use super::steps::{HOUR, LIFE, Step, Target};
-use super::texts::NO_TEXT;
+use super::steps::{Ending, HOUR, How, LIFE, Step, Target};
+use super::texts::{AcquireAttempt, Key, call, details, value};
 use crate::commands::release::Form;
-
-/// The id that a resume writes.
-const RESUMED: GrantId = GrantId { call: 20, attempt: 0 };
+use crate::rules::ids::GrantId;
+use crate::texts::{GrantMatch, LeaseDocument, Texts};
 
 /// The times for which holders renew: a ttl with the maximum clock skew.
 const LASTS: [i64; 3] = [2 * HOUR, 4 * HOUR, 9 * HOUR];
@@ -55,68 +53,70 @@ pub(super) struct Names {
     /// Another one.
     other: Key,
     /// Any value and grant; often the value of a waiter.
-    value: Value,
+    value: String,
     id: GrantId,
     /// In most cases a waiter.
-    waiter: Value,
+    waiter: String,
     /// The form in which the document shows its holders.
     pub(super) form: Form,
 }
 
 impl Names {
-    pub(super) fn choose(chance: &mut Chance, callers: Callers, found: Option<&Document>) -> Names {
+    pub(super) fn choose(
+        chance: &mut Chance,
+        callers: Callers,
+        found: Option<&LeaseDocument>,
+    ) -> Names {
         let shown: Vec<Key> = found.map(keys_in).unwrap_or_default();
-        let waiting: Vec<Value> = found.map(values_in_queue).unwrap_or_default();
-        let any = Value(u8::try_from(chance.below(callers.values)).expect("a small number"));
+        let waiting: Vec<String> = found.map(values_in_queue).unwrap_or_default();
+        let any = value(chance.below(callers.values));
         // One call's number begins with another's.
-        let id = GrantId { call: chance.one_of(&[1, 10]), attempt: chance.one_of(&[1, 2, 10]) };
+        let id = call(chance.one_of(&[1, 10])).grant(chance.one_of(&[1, 2, 10]));
         let value = match chance.below(3) {
             0 if !waiting.is_empty() => chance.one_of(&waiting),
-            _ => any,
+            _ => any.clone(),
         };
         let waiter = match waiting.is_empty() || chance.below(4) == 0 {
             true => any,
             false => chance.one_of(&waiting),
         };
         let one = |chance: &mut Chance| match shown.is_empty() || chance.below(5) == 0 {
-            true => Key { value, id },
+            true => Key { value: value.clone(), id: id.clone() },
             false => chance.one_of(&shown),
         };
         let (held, other) = (one(chance), one(chance));
-        let is_shared = found.is_some_and(Document::is_in_shared_use);
+        let is_shared = found.is_some_and(LeaseDocument::is_in_shared_use);
         let form = if is_shared { Form::List } else { Form::Plain };
         Names { callers, held, other, value, id, waiter, form }
     }
 
     pub(super) fn step(self, chance: &mut Chance) -> Step {
-        let (value, id) = (self.value, self.id);
         if self.form == Form::List && chance.below(5) < 2 {
             return self.in_shared_use(chance);
         }
         match chance.below(36) {
-            0..=10 => Step::Acquire(self.request(chance)),
+            0..=10 => Step::Acquire(How::Slow, self.request(chance)),
             11..=14 => self.fast_attempt(chance),
-            15 => Step::Insert(insert(value, id)),
-            16 => Step::Renew { key: self.key(chance), lasts: chance.one_of(&LASTS) },
+            15 => Step::Acquire(How::Insert, insert(self.value, self.id)),
+            16 => Step::Renew(self.key(chance), chance.one_of(&LASTS)),
             17 => self.resume(chance),
             18 => {
                 let lasts = chance.one_of(&LASTS);
                 Step::Guard { key: self.key(chance), lasts, commits: chance.below(3) > 0 }
             }
             19 => self.renew_holders(chance),
-            20..=21 => Step::Delete(self.target(chance)),
-            22 => Step::Tombstone(self.target(chance)),
+            20..=21 => Step::Release(self.target(chance), Ending::Delete),
+            22 => Step::Release(self.target(chance), Ending::Tombstone),
             23..=24 => {
                 let mut target = self.target(chance);
                 // Its document has to show when it was granted.
                 if target.which == GrantMatch::Any {
                     target.which = GrantMatch::Grant(self.held.id);
                 }
-                let hold_at_least = chance.one_of(&[0, 3 * HOUR, 8 * HOUR]);
-                Step::EndLater { target, hold_at_least }
+                Step::Release(target, Ending::Later(chance.one_of(&[0, 3 * HOUR, 8 * HOUR])))
             }
-            25..=26 => Step::Heartbeat { value: self.waiter },
-            27 => Step::FindEntries { value: self.waiter },
+            25..=26 => Step::Heartbeat(self.waiter),
+            27 => Step::FindEntries(self.waiter),
             _ => self.end(chance),
         }
     }
@@ -125,12 +125,12 @@ impl Names {
     pub(super) fn on_a_corrupt_document(self, chance: &mut Chance) -> Step {
         let key = self.key(chance);
         match chance.below(9) {
-            0 => Step::Acquire(self.request(chance)),
-            1 => Step::Renew { key, lasts: 3 * HOUR },
+            0 => Step::Acquire(How::Slow, self.request(chance)),
+            1 => Step::Renew(key, 3 * HOUR),
             2 => Step::Guard { key, lasts: 3 * HOUR, commits: true },
             3 => self.resume(chance),
-            4 => Step::Heartbeat { value: self.waiter },
-            5 => Step::FindEntries { value: self.waiter },
+            4 => Step::Heartbeat(self.waiter),
+            5 => Step::FindEntries(self.waiter),
             6 => self.renew_holders(chance),
             7 => self.fast_attempt(chance),
             _ => self.end(chance),
@@ -139,31 +139,36 @@ impl Names {
 
     fn fast_attempt(&self, chance: &mut Chance) -> Step {
         let request = AcquireAttempt { predecessor: None, ..self.request(chance) };
-        match request.permits.is_exclusive() {
-            true => Step::FastAcquire { request, with_others: chance.below(2) > 0 },
-            false => Step::FastAdmit(request),
-        }
+        let how = match request.permits.is_exclusive() {
+            true => chance.one_of(&[How::Fast, How::FastWithOthers]),
+            false => How::Admit,
+        };
+        Step::Acquire(how, request)
     }
 
     /// In most cases a holder's.
     fn key(&self, chance: &mut Chance) -> Key {
-        let id = chance.one_of(&[self.held.id, self.held.id, self.held.id, self.id]);
-        Key { value: self.held.value, id }
+        let held = &self.held.id;
+        let id = chance.one_of(&[held, held, held, &self.id]).clone();
+        Key { value: self.held.value.clone(), id }
     }
 
     fn target(&self, chance: &mut Chance) -> Target {
-        let Key { value, id } = self.held;
-        let except = chance.one_of(&[None, Some(self.id), Some(id), Some(self.other.id)]);
-        let call = GrantMatch::Call { call_id: chance.one_of(&[id.call, id.call, 1, 10]), except };
-        let which = chance.one_of(&[GrantMatch::Grant(id), call, call, GrantMatch::Any]);
+        let Key { value, id } = self.held.clone();
+        let except = chance.one_of(&[None, Some(&self.id), Some(&id), Some(&self.other.id)]);
+        let call_id = chance.one_of(&[id.call(), id.call(), call(1), call(10)]);
+        let of_call = GrantMatch::Call { call_id, except: except.cloned() };
+        let kinds = [GrantMatch::Grant(id), of_call.clone(), of_call, GrantMatch::Any];
+        let which = chance.one_of(&kinds);
         let form = chance.one_of(&[self.form, self.form, Form::Either, Form::Plain, Form::List]);
         Target { value, which, form }
     }
 
     fn end(&self, chance: &mut Chance) -> Step {
         let held = self.target(chance);
-        let of_waiter = Target { value: self.waiter, ..held };
-        Step::End { target: chance.one_of(&[held, held, of_waiter]), scope: chance.one_of(&SCOPES) }
+        let of_waiter = Target { value: self.waiter.clone(), ..held.clone() };
+        let target = chance.one_of(&[held.clone(), held, of_waiter]);
+        Step::Release(target, Ending::End(chance.one_of(&SCOPES)))
     }
 
     /// A command of one of several holders, or of a call for a share.
@@ -173,26 +178,28 @@ impl Names {
             1 => {
                 let permits = shared_permits(chance);
                 let request = self.request(chance);
-                return Step::Acquire(AcquireAttempt { permits, predecessor: None, ..request });
+                let request = AcquireAttempt { permits, predecessor: None, ..request };
+                return Step::Acquire(How::Slow, request);
             }
             _ => {}
         }
-        let Key { value, id } = self.held;
+        let Key { value, id } = self.held.clone();
         let form = chance.one_of(&[Form::List, Form::Either]);
         let target = Target { value, which: GrantMatch::Grant(id), form };
-        match chance.below(5) {
-            0 => Step::Delete(target),
-            1 => Step::Tombstone(target),
-            _ => Step::End { target, scope: chance.one_of(&SCOPES) },
-        }
+        let ending = match chance.below(5) {
+            0 => Ending::Delete,
+            1 => Ending::Tombstone,
+            _ => Ending::End(chance.one_of(&SCOPES)),
+        };
+        Step::Release(target, ending)
     }
 
     fn renew_holders(&self, chance: &mut Chance) -> Step {
-        let mut keys = vec![self.key(chance), self.other];
+        let mut keys = vec![self.key(chance), self.other.clone()];
         keys.truncate(chance.one_of(&[1, 2, 2]));
-        keys.dedup_by_key(|key| key.id);
+        keys.dedup_by_key(|key| key.id.clone());
         let each = |key| (key, chance.one_of(&LASTS));
-        Step::RenewHolders { keys: keys.into_iter().map(each).collect() }
+        Step::RenewHolders(keys.into_iter().map(each).collect())
     }
 
     /// The permits and the limit that a call or a waiter asks for.
@@ -206,22 +213,22 @@ impl Names {
     fn request(&self, chance: &mut Chance) -> AcquireAttempt {
         let joins = |max_waiting| QueueOptions { waiter_ttl: LIFE, max_waiting };
         let permits = self.permits(chance);
-        let predecessors: &[Option<Value>] = match permits.is_exclusive() {
-            true => &[None, None, Some(Value(0)), Some(Value(1))],
+        let predecessors: &[_] = match permits.is_exclusive() {
+            true => &[None, None, Some(0), Some(1)],
             false => &[None],
         };
         // A user may choose the value of a holder.
-        let is_holders = self.held.value != Small::nobody() && chance.below(4) == 0;
+        let is_holders = self.held.value != Texts::nobody() && chance.below(4) == 0;
         AcquireAttempt {
-            value: if is_holders { self.held.value } else { self.value },
-            id: self.id,
+            value: if is_holders { &self.held.value } else { &self.value }.clone(),
+            id: self.id.clone(),
             permits,
             ttl: chance.one_of(&[2 * HOUR, 5 * HOUR]),
             max_clock_skew: chance.one_of(&[0, HOUR]),
             sent: 0,
             joins: chance.one_of(&[None, Some(2), Some(2), Some(100), Some(100)]).map(joins),
-            predecessor: chance.one_of(predecessors),
-            details: chance.one_of(&[Details(1), Details(2)]),
+            predecessor: chance.one_of(predecessors).map(value),
+            details: details(chance.one_of(&[1, 2])),
         }
     }
 
@@ -229,7 +236,11 @@ impl Names {
     fn resume(&self, chance: &mut Chance) -> Step {
         Step::Resume {
             key: self.key(chance),
-            fresh: chance.one_of(&[self.id, self.held.id, RESUMED]),
+            fresh: chance.one_of(&[
+                self.id.clone(),
+                self.held.id.clone(),
+                call(20).resumed_grant(),
+            ]),
             terms: ResumeTerms {
                 ttl: chance.one_of(&[None, None, Some(HOUR), Some(7 * HOUR)]),
                 default_ttl: 6 * HOUR,
@@ -241,18 +252,18 @@ impl Names {
 }
 
 /// The values that the queue shows, also those of corrupt entries.
-fn values_in_queue(document: &Document) -> Vec<Value> {
+fn values_in_queue(document: &LeaseDocument) -> Vec<String> {
     let Queue::List(elements) = &document.queue else {
         return Vec::new();
     };
-    let value = |element: &Element| match element {
-        Element::Entry(entry) => Some(entry.value),
-        Element::Damaged(value) => value.filter(|value| *value != NO_TEXT),
+    let value = |element: &Element<Texts>| match element {
+        Element::Entry(entry) => Some(entry.value.clone()),
+        Element::Damaged(value) => value.clone().filter(|text| !text.is_empty()),
     };
     elements.iter().filter_map(value).collect()
 }
 
-fn insert(value: Value, id: GrantId) -> AcquireAttempt {
+fn insert(value: String, id: GrantId) -> AcquireAttempt {
     AcquireAttempt {
         value,
         id,
@@ -262,25 +273,25 @@ fn insert(value: Value, id: GrantId) -> AcquireAttempt {
         sent: 0,
         joins: Some(QueueOptions { waiter_ttl: LIFE, max_waiting: 2 }),
         predecessor: None,
-        details: Details(3),
+        details: details(3),
     }
 }
 
 /// The grants that the document shows, in either form.
-fn keys_in(document: &Document) -> Vec<Key> {
-    let exclusive = document.value.zip(document.grant.map(|grant| grant.id));
-    let exclusive = exclusive.map(|(value, id)| Key { value, id });
+fn keys_in(document: &LeaseDocument) -> Vec<Key> {
+    let key = |value: &Option<String>, id: &Option<GrantId>| {
+        value.clone().zip(id.clone()).map(|(value, id)| Key { value, id })
+    };
     let elements = match &document.holders {
         Holders::List(elements) => elements.as_slice(),
         Holders::Absent | Holders::Damaged => &[],
     };
     let shown = elements.iter().filter_map(|element| match element {
-        HolderElement::Holder(Holder { grant, .. }) => {
-            Some(Key { value: grant.value, id: grant.id })
+        HolderElement::Holder(holder) => {
+            Some(Key { value: holder.grant.value.clone(), id: holder.grant.id.clone() })
         }
-        HolderElement::Damaged(damaged) => {
-            damaged.value.zip(damaged.id).map(|(value, id)| Key { value, id })
-        }
+        HolderElement::Damaged(damaged) => key(&damaged.value, &damaged.id),
     });
-    shown.chain(exclusive).filter(|key| key.value != Small::shared()).collect()
+    let exclusive = key(&document.value, &document.grant.as_ref().map(|grant| grant.id.clone()));
+    shown.chain(exclusive).filter(|key| key.value != Texts::shared()).collect()
 }

@@ -1,22 +1,108 @@
-//! Writes of other programs, and of the server itself, to a real document.
+//! Writes of other programs, and of the server itself: what they are, what they make of a document in the
+//! specification, and their commands.
 
-use crate::bson::{Bson, DateTime, Document, doc};
-use crate::spec::{Expiry, Types};
+use crate::bson::{Bson, DateTime, Document, Timestamp, doc};
+use crate::spec::Types;
+use mongo_lease_core_tests::Chance;
 use mongodb::Collection;
 
+use super::names::Names;
 use super::real::{COLLECTION, Real};
-use super::small::{Small, Value};
-use super::steps::{GRANTED_BEFORE, HOUR, Write};
-use super::texts::text;
-use super::{holders, queue};
+use super::steps::{HOUR, Write};
+use super::texts::value;
+use super::{lists, texts};
+use crate::commands::tests::reading;
+use crate::texts::{LeaseDocument, Texts};
+
+/// The ttls that another program writes: too short, too long, and one that a lease may have.
+const TTLS: [Option<i64>; 6] =
+    [None, Some(0), Some(-3 * HOUR), Some(99), Some(10_000 * HOUR), Some(4 * HOUR)];
+
+const EXPIRY: &str = "write an expiry";
+const DAMAGED: &str = "write a damaged expiry or list";
+
+impl Write {
+    fn of(name: &'static str, field: &'static str, value: Option<Bson>) -> Write {
+        Write { name, fields: vec![(field, value)] }
+    }
+
+    /// A form chooses among values of the same meaning.
+    pub(super) fn choose(chance: &mut Chance, names: &Names, number: u64, now: i64) -> Write {
+        let form = usize::try_from(chance.below(60)).expect("a small number");
+        let at = |hours: i64| Bson::from(DateTime::from_millis(now + hours * HOUR));
+        match number {
+            3..=4 => {
+                let (name, value) = match chance.below(5) {
+                    0 => (EXPIRY, Some(at(-10))),
+                    1 => (EXPIRY, Some(at(20))),
+                    2 => (EXPIRY, (form % 2 > 0).then_some(Bson::Null)),
+                    _ => (DAMAGED, Some(of_form(form, &foreign()))),
+                };
+                Write::of(name, "expiresAt", value)
+            }
+            5 => {
+                let to = match chance.below(4) {
+                    2 => texts::foreign().into(),
+                    3 => Bson::Int32(7),
+                    own => value(own).into(),
+                };
+                Write::of("write a value", "value", Some(to))
+            }
+            6..=9 => Write::of("write a queue", "queue", Some(lists::queue(chance, names, now))),
+            // As if hours had passed since.
+            10 => Write::of("write the time of the grant", "grant.acquiredAt", Some(at(-5))),
+            11..=12 => {
+                let ttl = chance.one_of(&TTLS).map(Bson::Int64);
+                Write::of("write a ttl", "grant.ttlMs", ttl)
+            }
+            13 => {
+                let no_list = of_form(form, &no_lists());
+                let (name, field, value) = match chance.below(4) {
+                    0 => ("write a damaged grant", "grant", "grant".into()),
+                    1..=2 => (DAMAGED, "queue", no_list),
+                    _ => (DAMAGED, "holders", no_list),
+                };
+                Write::of(name, field, Some(value))
+            }
+            _ => Write::of_holders(chance, names, now),
+        }
+    }
+
+    /// Shared use, with holders that have expired, do not fit together, or are corrupt; often with waiters.
+    fn of_holders(chance: &mut Chance, names: &Names, now: i64) -> Write {
+        let at = |hours: i64| Bson::from(DateTime::from_millis(now + hours * HOUR));
+        let (list, latest) = lists::holders(chance, now);
+        let is_waited_for = chance.below(3) > 0;
+        let queue = is_waited_for.then(|| lists::queue(chance, names, now));
+        let (name, expiry) = match chance.below(9) {
+            0..=2 => ("write holders", latest.into()),
+            3..=4 => ("write holders", at(8)),
+            5..=6 => ("write holders", at(-2)),
+            7 => ("write holders", Bson::Null),
+            _ => ("write a damaged expiry of holders", "2999".into()),
+        };
+        let value = Texts::shared().into();
+        let set = [("value", value), ("expiresAt", expiry), ("holders", list)];
+        let set = set.into_iter().chain(queue.map(|queue| ("queue", queue)));
+        Write { name, fields: set.map(|(field, value)| (field, Some(value))).collect() }
+    }
+
+    /// The document after it, by the function that reads real ones.
+    pub(super) fn written_to(self, mut document: LeaseDocument) -> LeaseDocument {
+        for (field, value) in self.fields {
+            reading::set(&mut document, field, value.as_ref());
+        }
+        document
+    }
+}
 
 impl Real {
-    fn collection(&self) -> Collection<Document> {
+    pub(super) fn collection(&self) -> Collection<Document> {
         self.database.collection(COLLECTION)
     }
 
     /// Acquires as other programs do, with the usual recipe.
-    pub(super) async fn foreign_acquire(&self, name: &str, value: Value) -> bool {
+    pub(super) async fn foreign_acquire(&self, name: &str) -> bool {
         let now = DateTime::now();
         let until = DateTime::from_millis(now.timestamp_millis() + 4 * HOUR);
         let command = doc! {
@@ -25,7 +111,7 @@ impl Real {
                 "name": name,
                 "$or": [{ "expiresAt": { "$lte": now } }, { "expiresAt": null }],
             },
-            "update": { "$set": { "value": text(value), "expiresAt": until } },
+            "update": { "$set": { "value": texts::foreign(), "expiresAt": until } },
             "upsert": true,
             "new": true,
         };
@@ -43,84 +129,44 @@ impl Real {
         self.collection().delete_one(filter).await.unwrap().deleted_count > 0
     }
 
-    /// Writes to the document, if there is one.
+    /// Writes to the document, if there is one with these fields.
     pub(super) async fn write(&self, name: &str, write: &Write) {
         let mut filter = doc! { "name": name };
-        let change = match write {
-            Write::Expiry { to: Expiry::Absent, form } if form % 2 == 0 => {
-                doc! { "$unset": { "expiresAt": 1 } }
-            }
-            Write::Expiry { to: Expiry::Absent, .. } => {
-                doc! { "$set": { "expiresAt": Bson::Null } }
-            }
-            Write::Expiry { to: Expiry::Damaged, form } => {
-                doc! { "$set": { "expiresAt": foreign(*form) } }
-            }
-            Write::Expiry { to: Expiry::At(hours), .. } => {
-                doc! { "$set": { "expiresAt": self.at(*hours) } }
-            }
-            Write::Value(value) => {
-                doc! { "$set": { "value": value.map_or(Bson::Int32(7), |it| text(it).into()) } }
-            }
-            Write::GrantedAt => {
+        let mut change = Document::new();
+        for (field, value) in &write.fields {
+            if field.starts_with("grant.") {
                 filter.insert("grant", doc! { "$type": "object" });
-                let at = DateTime::from_millis(self.began - GRANTED_BEFORE);
-                doc! { "$set": { "grant.acquiredAt": at } }
             }
-            Write::Ttl(ttl) => {
-                filter.insert("grant", doc! { "$type": "object" });
-                match ttl {
-                    Some(ttl) => doc! { "$set": { "grant.ttlMs": *ttl } },
-                    None => doc! { "$unset": { "grant.ttlMs": 1 } },
-                }
-            }
-            Write::DamagedGrant => doc! { "$set": { "grant": "grant" } },
-            Write::Queue(to) => doc! { "$set": { "queue": queue::written(to) } },
-            Write::DamagedQueue { form } => doc! { "$set": { "queue": no_list(*form) } },
-            Write::Holders { to, top, queue } => {
-                let until = match top {
-                    Some(Expiry::At(hours)) => self.at(*hours).into(),
-                    Some(Expiry::Damaged) => "2999".into(),
-                    Some(Expiry::Absent) => Bson::Null,
-                    None => DateTime::from_millis(holders::latest(to, self.began)).into(),
-                };
-                let (value, list) = (text(Small::shared()), holders::written(to, self.began));
-                let mut set = doc! { "value": value, "expiresAt": until, "holders": list };
-                set.extend(
-                    queue.as_ref().map(|to| ("queue".to_owned(), queue::written(to).into())),
-                );
-                doc! { "$set": set }
-            }
-            Write::DamagedHolders { form } => doc! { "$set": { "holders": no_list(*form) } },
-        };
+            let operator = if value.is_some() { "$set" } else { "$unset" };
+            let fields = change.entry(operator.to_owned()).or_insert_with(|| doc! {}.into());
+            let fields = fields.as_document_mut().expect("a document");
+            fields.insert(*field, value.clone().unwrap_or(Bson::Int32(1)));
+        }
         self.collection().update_one(filter, change).await.unwrap();
-    }
-
-    /// A date so many hours after the start of the test.
-    fn at(&self, hours: i64) -> DateTime {
-        DateTime::from_millis(self.began + hours * HOUR)
     }
 }
 
-/// An expiry of a foreign type. (Not an array of dates, which the TTL monitor would delete.)
-fn foreign(form: usize) -> Bson {
-    let values: [Bson; 6] = [
+fn of_form(form: usize, values: &[Bson]) -> Bson {
+    values[form % values.len()].clone()
+}
+
+/// Expiries of a foreign type. (Not an array of dates, which the TTL monitor would delete.)
+fn foreign() -> [Bson; 6] {
+    [
         "2999".into(),
         1_i64.into(),
         true.into(),
         vec![Bson::Int32(9)].into(),
         doc! { "at": DateTime::from_millis(0) }.into(),
-        crate::bson::Timestamp { time: 1, increment: 1 }.into(),
-    ];
-    values[form % values.len()].clone()
+        Timestamp { time: 1, increment: 1 }.into(),
+    ]
 }
 
-/// A queue or holders that are not an array. Paths into them lead to values all the same.
-fn no_list(form: usize) -> Bson {
-    let [first, second, third] = [0, 1, 2].map(|value| {
-        let id = format!("call1.{}", 3 + value);
-        doc! { "value": text(Value(value)), "id": id }.into()
+/// Queues or holders that are not an array. Paths into them lead to values all the same.
+fn no_lists() -> [Bson; 5] {
+    let [first, second, third] = [0, 1, 2].map(|number| {
+        let id = format!("call1.{}", 3 + number);
+        doc! { "value": value(number), "id": id }.into()
     });
-    let values: [Bson; 5] = ["list".into(), 7.into(), first, second, third];
-    values[form % values.len()].clone()
+    ["list".into(), 7.into(), first, second, third]
 }

@@ -2,22 +2,24 @@
 
 use std::any::type_name;
 
-use crate::bson::{self, DateTime, Timestamp, doc};
+use crate::bson::{DateTime, Document, Timestamp, doc};
+use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::rules::tombstone::{PREFIX, is_tombstone};
 use mongodb::Database;
 
 use super::changes::Change;
-use super::small::{self, Key, Value};
-use super::steps::{Answer, LIFE, Step, Target, first_attempt};
-use super::texts::{call, duration, grant_id, held_text, instant, text};
+use super::steps::{Answer, Ending, LIFE, Step, Target};
+use super::texts::{Key, duration, instant};
 use crate::commands::Command;
 use crate::commands::DecodeError;
 use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
-use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget, Tombstone};
+use crate::commands::release::{Delete, End, EndLater, ReleaseTarget, Tombstone};
 use crate::commands::renew::{GrantKey, Guard, RenewMany, RenewalTarget, Resume};
 use crate::commands::renew_holders::RenewHolders;
 use crate::commands::tests::fresh_values;
+use crate::spec::Types;
+use crate::texts::Texts;
 
 pub(super) const COLLECTION: &str = "locks";
 
@@ -47,124 +49,84 @@ impl Real {
 
     /// Runs a step, and returns its answer and the token of a grant. The error is that of the decoder.
     pub(super) async fn take(&self, name: &str, step: &Step, sent: i64) -> Replied {
-        match step {
-            Step::Acquire(request) => self.acquire(name, request, sent).await,
-            Step::FastAcquire { request, with_others } => {
-                self.fast_acquire(name, &first_attempt(*request, sent), *with_others, sent).await
-            }
-            Step::FastAdmit(request) => {
-                self.fast_admit(name, &first_attempt(*request, sent), sent).await
-            }
-            Step::Insert(request) => self.insert(name, request, sent).await,
+        if let Step::Acquire(how, request) = step {
+            return self.acquire(name, *how, &how.sends(request.clone(), sent)).await;
+        }
+        let nobody = self.nobodys_value(name).await;
+        // The value of no holder is the tombstone's own.
+        let held = |value: &str| match value == Texts::nobody() {
+            true => nobody.clone(),
+            false => value.to_owned(),
+        };
+        let places =
+            |value: &String| vec![QueueEntry { name: name.to_owned(), value: value.clone() }];
+        let key_of = |key: &Key| GrantKey::new(name, &held(&key.value), &key.id);
+        let renewed =
+            |key, lasts| RenewalTarget { key: key_of(key).into(), lasts: duration(lasts) };
+        let is_matched = match step {
+            Step::Acquire(..) => unreachable!("{step:?}"),
             Step::Write(write) => {
                 self.write(name, write).await;
-                Ok((Answer::Done, None))
+                return Ok((Answer::Done, None));
             }
-            Step::Heartbeat { .. }
-            | Step::FindEntries { .. }
-            | Step::Renew { .. }
-            | Step::RenewHolders { .. }
-            | Step::Resume { .. }
-            | Step::Guard { .. }
-            | Step::Delete(_)
-            | Step::Tombstone(_)
-            | Step::End { .. }
-            | Step::EndLater { .. }
-            | Step::ForeignAcquire { .. }
-            | Step::ForeignRelease { .. }
-            | Step::TtlDelete => {
-                Ok((Answer::Matched(self.is_matched(name, step, sent).await?), None))
+            Step::Heartbeat(value) => {
+                let heartbeat = Heartbeat { entries: places(value), waiter_ttl: duration(LIFE) };
+                self.run(&heartbeat, sent).await?.matched > 0
             }
-        }
-    }
-
-    /// Runs a step whose answer is whether it matched.
-    async fn is_matched(&self, name: &str, step: &Step, sent: i64) -> Result<bool, DecodeError> {
-        let nobody = self.nobodys_value(name).await;
-        let target = |target: Target| release_target(name, target, &nobody);
-        let key_of =
-            |key: Key| GrantKey::new(name, &held_text(key.value, &nobody), &grant_id(key.id));
-        let renewed =
-            |(key, lasts)| RenewalTarget { key: key_of(key).into(), lasts: duration(lasts) };
-        let is_matched = match *step {
-            Step::Heartbeat { value } => {
-                let waiter_ttl = duration(LIFE);
-                let places = vec![place(name, value)];
-                self.run(&Heartbeat { entries: places, waiter_ttl }, sent).await?.matched > 0
-            }
-            Step::FindEntries { value } => {
-                let places = vec![place(name, value)];
-                let found = self.run(&FindEntries { entries: places.clone() }, sent).await?;
-                assert!(found.iter().all(|place| *place == places[0]), "{found:?}");
+            Step::FindEntries(value) => {
+                let found = self.run(&FindEntries { entries: places(value) }, sent).await?;
+                assert!(found.iter().all(|place| places(value).contains(place)), "{found:?}");
                 !found.is_empty()
             }
-            Step::Renew { key, lasts } => {
-                let grants = vec![renewed((key, lasts))];
+            Step::Renew(key, lasts) => {
+                let grants = vec![renewed(key, *lasts)];
                 self.run(&RenewMany { grants }, sent).await?.matched > 0
             }
-            Step::RenewHolders { ref keys } => {
-                let grants = keys.iter().copied().map(renewed).collect();
+            Step::RenewHolders(keys) => {
+                let grants = keys.iter().map(|(key, lasts)| renewed(key, *lasts)).collect();
                 self.run(&RenewHolders { grants }, sent).await?.matched > 0
             }
             Step::Resume { key, fresh, terms } => {
-                let fresh_id = grant_id(fresh);
                 let ttl = terms.ttl.map(duration);
                 let own = (duration(terms.default_ttl), duration(terms.max_clock_skew));
                 let timing = Timing::new(own.0, own.1, None).expect("a valid timing").into();
-                let resume = Resume { key: key_of(key), fresh_id, ttl, timing };
-                assert_eq!(resume.terms(), terms);
+                let resume = Resume { key: key_of(key), fresh_id: fresh.clone(), ttl, timing };
+                assert_eq!(resume.terms(), *terms);
                 self.run(&resume, sent).await?.is_some()
             }
             Step::Guard { key, lasts, commits } => {
-                self.guard((key_of(key), lasts), commits, sent).await?
+                let guard = Guard { key: key_of(key).into(), lasts: duration(*lasts) };
+                self.guard(&guard, *commits, instant(sent)).await?
             }
-            Step::Delete(it) => {
-                self.run(&Delete { targets: vec![target(it)] }, sent).await?.count > 0
+            Step::Release(Target { value, which, form }, ending) => {
+                let (value, grant) = (held(value), which.clone());
+                let target = ReleaseTarget { name: name.to_owned(), value, grant, form: *form };
+                self.release(target, *ending, sent).await?
             }
-            Step::Tombstone(it) => {
-                let command = Tombstone { targets: vec![target(it)], values: fresh_values() };
-                self.run(&command, sent).await?.ended.count > 0
-            }
-            Step::End { target: it, scope } => {
-                let command = End { targets: vec![target(it)], scope, values: fresh_values() };
-                self.run(&command, sent).await?.count > 0
-            }
-            Step::EndLater { target: it, hold_at_least } => {
-                let (hold_at_least, values) = (duration(hold_at_least), fresh_values());
-                self.run(&EndLater { target: target(it), hold_at_least, values }, sent).await?
-            }
-            Step::ForeignAcquire { value } => self.foreign_acquire(name, value).await,
-            Step::ForeignRelease { value } => {
-                self.delete(doc! { "name": name, "value": held_text(value, &nobody) }).await
+            Step::ForeignAcquire => self.foreign_acquire(name).await,
+            Step::ForeignRelease(value) => {
+                self.delete(doc! { "name": name, "value": held(value) }).await
             }
             Step::TtlDelete => self.ttl_delete(name).await,
-            Step::Acquire(_)
-            | Step::FastAcquire { .. }
-            | Step::FastAdmit(_)
-            | Step::Insert(_)
-            | Step::Write(_) => unreachable!("{step:?}"),
         };
-        Ok(is_matched)
+        Ok((Answer::Matched(is_matched), None))
     }
 
     /// The value of the tombstone in the document, or of none.
     async fn nobodys_value(&self, name: &str) -> String {
-        let collection = self.database.collection::<bson::Document>(COLLECTION);
-        let found = collection.find_one(doc! { "name": name }).await.unwrap();
+        let found = self.collection().find_one(doc! { "name": name }).await.unwrap();
         let value = found.and_then(|found| found.get_str("value").ok().map(str::to_owned));
         value.filter(|value| is_tombstone(value)).unwrap_or_else(|| PREFIX.to_owned())
     }
 
     async fn guard(
         &self,
-        (key, lasts): (GrantKey, i64),
+        guard: &Guard,
         commits: bool,
-        sent: i64,
+        sent: Instant,
     ) -> Result<bool, DecodeError> {
-        let guard = Guard { key: key.into(), lasts: duration(lasts) };
         let mut session = self.database.client().start_session().await.unwrap();
         session.start_transaction().await.unwrap();
-        let sent = instant(sent);
         let command = self.changed::<Guard>(guard.build(COLLECTION, sent));
         let reply = self.database.run_command(command).session(&mut session).await.unwrap();
         let guarded = guard.decode(&reply, sent)?;
@@ -173,6 +135,25 @@ impl Real {
             false => session.abort_transaction().await.unwrap(),
         }
         Ok(guarded.matched > 0)
+    }
+
+    async fn release(
+        &self,
+        target: ReleaseTarget,
+        ending: Ending,
+        sent: i64,
+    ) -> Result<bool, DecodeError> {
+        let (targets, values) = (vec![target.clone()], fresh_values());
+        let count = match ending {
+            Ending::Delete => self.run(&Delete { targets }, sent).await?.count,
+            Ending::Tombstone => self.run(&Tombstone { targets, values }, sent).await?.ended.count,
+            Ending::End(scope) => self.run(&End { targets, scope, values }, sent).await?.count,
+            Ending::Later(held) => {
+                let hold_at_least = duration(held);
+                return self.run(&EndLater { target, hold_at_least, values }, sent).await;
+            }
+        };
+        Ok(count > 0)
     }
 
     /// Sends a command. The error is that of the decoder.
@@ -193,28 +174,12 @@ impl Real {
     }
 
     /// The command as it is sent: where this control has a change for it, with that change.
-    pub(super) fn changed<C>(&self, command: bson::Document) -> bson::Document {
-        match self.change {
-            Some(change) if type_name::<C>().ends_with(&format!("::{}", change.command)) => {
-                (change.edit)(command)
-            }
-            Some(_) | None => command,
+    pub(super) fn changed<C>(&self, command: Document) -> Document {
+        let is_changed =
+            |change: &&Change| type_name::<C>().ends_with(&format!("::{}", change.command));
+        match self.change.as_ref().filter(is_changed) {
+            Some(change) => change.made_to(command),
+            None => command,
         }
     }
-}
-
-fn release_target(name: &str, target: Target, nobody: &str) -> ReleaseTarget {
-    let Target { value, which, form } = target;
-    let grant = match which {
-        small::GrantMatch::Any => GrantMatch::Any,
-        small::GrantMatch::Grant(id) => GrantMatch::Grant(grant_id(id)),
-        small::GrantMatch::Call { call_id, except } => {
-            GrantMatch::Call { call_id: call(call_id), except: except.map(grant_id) }
-        }
-    };
-    ReleaseTarget { name: name.to_owned(), value: held_text(value, nobody), grant, form }
-}
-
-fn place(name: &str, value: Value) -> QueueEntry {
-    QueueEntry { name: name.to_owned(), value: text(value) }
 }

@@ -1,206 +1,164 @@
 //! The results of steps that a run has to have seen, so that it shows something.
 
-use crate::spec::{EndScope, Expiry, ResumeTerms, Types};
+use crate::spec::{Element, EndScope, Queue, ResumeTerms, Types};
 
-use super::small::{Document, Element, GrantMatch, Promoted, Queue, Small, Value};
-use super::steps::{Answer, Step, Target, Write};
-use super::texts::NO_TEXT;
-
-const MATCHED: &str = "matched";
-const UNMATCHED: &str = "not matched";
-const DONE: &str = "done";
-const GRANTED: &str = "granted";
-const AGAIN: &str = "granted again";
-const INHERITED: &str = "inherited";
-const BESIDE: &str = "beside holders";
-const WITH_OTHERS: &str = "with others";
-const OTHERS_ALONE: &str = "others alone";
-const FIRST: &str = "first in the queue";
-const BEHIND: &str = "behind others";
-const REFUSED: &str = "refused";
-const UNCLEAR: &str = "left to the slow form";
-const PROMOTED: &str = "promotes";
-const ONE: &str = "admits one";
-const SEVERAL: &str = "admits several";
-const RECHECKED: &str = "rechecks";
-const ENDED: &str = "ended";
-const KEPT: &str = "kept";
-const OF_LIST: &str = "of a list";
+use super::steps::{Answer, Ending, How, Step};
+use crate::texts::{GrantMatch, LeaseDocument, Promoted, Texts};
 
 /// Refused, and in the queue behind an entry whose value is no text.
 pub(super) const BEHIND_FOREIGN: &str = "behind a value of a foreign type";
 
-/// Each step: its name, the type of its command, and the results that it must have had. Without a command, another
-/// program writes.
-pub(super) const RESULTS: [(&str, Option<&str>, &[&str]); 32] = [
+/// Of a command that may find nothing.
+const EITHER: &str = "matched, not matched";
+
+const WRITES: &str = "write an expiry, write a value, write the time of the grant, write a ttl, \
+                      write a damaged grant, write a queue, write a damaged expiry or list, \
+                      write holders, write a damaged expiry of holders";
+
+/// The type of each command, the names of its steps, and the results that each of these must have had. Without a
+/// command, another program writes.
+pub(super) const RESULTS: [(Option<&str>, &str, &str); 19] = [
     (
-        "acquire",
         Some("SlowAcquire"),
-        &[GRANTED, AGAIN, INHERITED, BESIDE, WITH_OTHERS, OTHERS_ALONE, FIRST, BEHIND, REFUSED],
+        "acquire",
+        "granted, granted again, inherited, beside holders, with others, others alone, \
+         first in the queue, behind others, refused",
     ),
-    ("fast acquire", Some("FastAcquire"), &[GRANTED, REFUSED, UNCLEAR]),
-    ("fast acquire with others", Some("FastAcquireMany"), &[GRANTED, REFUSED, UNCLEAR]),
-    ("fast admit", Some("FastAdmit"), &[GRANTED, BESIDE, REFUSED, UNCLEAR]),
-    ("insert", Some("FastAcquire"), &[GRANTED, UNMATCHED]),
-    ("renew", Some("RenewMany"), &[MATCHED, UNMATCHED]),
-    ("renew a holder", Some("RenewHolders"), &[MATCHED, UNMATCHED]),
-    ("renew two holders", Some("RenewHolders"), &[MATCHED, UNMATCHED]),
-    ("resume", Some("Resume"), &[MATCHED, UNMATCHED]),
-    ("resume with a ttl", Some("Resume"), &[MATCHED, UNMATCHED]),
-    ("guard", Some("Guard"), &[MATCHED, UNMATCHED]),
-    ("guard that is aborted", Some("Guard"), &[MATCHED, UNMATCHED]),
-    ("delete", Some("Delete"), &[MATCHED, OF_LIST, KEPT, UNMATCHED]),
-    ("tombstone", Some("Tombstone"), &[MATCHED, OF_LIST, UNMATCHED]),
-    ("end beside others", Some("End"), &[PROMOTED, ONE, MATCHED, UNMATCHED]),
-    ("end anywhere", Some("End"), &[PROMOTED, ONE, ENDED, MATCHED, UNMATCHED]),
+    (Some("FastAcquire"), "fast acquire", "granted, refused, left to the slow form"),
     (
-        "end or leave the queue",
-        Some("End"),
-        &[PROMOTED, ONE, SEVERAL, RECHECKED, ENDED, MATCHED, UNMATCHED],
+        Some("FastAcquireMany"),
+        "fast acquire with others",
+        "granted, refused, left to the slow form",
     ),
-    ("end later", Some("EndLater"), &[MATCHED, RECHECKED, UNMATCHED]),
-    ("heartbeat", Some("Heartbeat"), &[MATCHED, UNMATCHED]),
-    ("find entries", Some("FindEntries"), &[MATCHED, UNMATCHED]),
-    ("foreign acquire", None, &[MATCHED, UNMATCHED]),
-    ("foreign release", None, &[MATCHED, UNMATCHED]),
-    ("delete by ttl", None, &[MATCHED, UNMATCHED]),
-    ("write an expiry", None, &[DONE]),
-    ("write a value", None, &[DONE]),
-    ("write the time of the grant", None, &[DONE]),
-    ("write a ttl", None, &[DONE]),
-    ("write a damaged grant", None, &[DONE]),
-    ("write a queue", None, &[DONE]),
-    ("write a damaged expiry or list", None, &[DONE]),
-    ("write holders", None, &[DONE]),
-    ("write a damaged expiry of holders", None, &[DONE]),
+    (Some("FastAdmit"), "fast admit", "granted, beside holders, refused, left to the slow form"),
+    (Some("FastAcquire"), "insert", "granted, not matched"),
+    (Some("RenewMany"), "renew", EITHER),
+    (Some("RenewHolders"), "renew a holder, renew two holders", EITHER),
+    (Some("Resume"), "resume, resume with a ttl", EITHER),
+    (Some("Guard"), "guard, guard that is aborted", EITHER),
+    (Some("Delete"), "delete", "matched, of a list, kept, not matched"),
+    (Some("Tombstone"), "tombstone", "matched, of a list, not matched"),
+    (Some("End"), "end beside others", "promotes, admits one, matched, not matched"),
+    (Some("End"), "end anywhere", "promotes, admits one, ended, matched, not matched"),
+    (
+        Some("End"),
+        "end or leave the queue",
+        "promotes, admits one, admits several, rechecks, ended, matched, not matched",
+    ),
+    (Some("EndLater"), "end later", "matched, rechecks, not matched"),
+    (Some("Heartbeat"), "heartbeat", EITHER),
+    (Some("FindEntries"), "find entries", EITHER),
+    (None, "foreign acquire, foreign release, delete by ttl", EITHER),
+    (None, WRITES, "done"),
 ];
 
 impl Step {
     /// The name in [`RESULTS`].
     pub(super) fn name(&self) -> &'static str {
         match self {
-            Step::Acquire(_) => "acquire",
-            Step::FastAcquire { with_others: false, .. } => "fast acquire",
-            Step::FastAcquire { with_others: true, .. } => "fast acquire with others",
-            Step::FastAdmit(_) => "fast admit",
-            Step::Insert(_) => "insert",
-            Step::Renew { .. } => "renew",
-            Step::RenewHolders { keys } if keys.len() == 1 => "renew a holder",
-            Step::RenewHolders { .. } => "renew two holders",
+            Step::Acquire(How::Slow, _) => "acquire",
+            Step::Acquire(How::Fast, _) => "fast acquire",
+            Step::Acquire(How::FastWithOthers, _) => "fast acquire with others",
+            Step::Acquire(How::Admit, _) => "fast admit",
+            Step::Acquire(How::Insert, _) => "insert",
+            Step::Renew(..) => "renew",
+            Step::RenewHolders(keys) if keys.len() == 1 => "renew a holder",
+            Step::RenewHolders(_) => "renew two holders",
             Step::Resume { terms: ResumeTerms { ttl: None, .. }, .. } => "resume",
             Step::Resume { .. } => "resume with a ttl",
             Step::Guard { commits: true, .. } => "guard",
             Step::Guard { commits: false, .. } => "guard that is aborted",
-            Step::Delete(_) => "delete",
-            Step::Tombstone(_) => "tombstone",
-            Step::End { scope: EndScope::BesideOthers, .. } => "end beside others",
-            Step::End { scope: EndScope::Anywhere, .. } => "end anywhere",
-            Step::End { scope: EndScope::HeldOrQueued, .. } => "end or leave the queue",
-            Step::EndLater { .. } => "end later",
-            Step::Heartbeat { .. } => "heartbeat",
-            Step::FindEntries { .. } => "find entries",
-            Step::ForeignAcquire { .. } => "foreign acquire",
-            Step::ForeignRelease { .. } => "foreign release",
+            Step::Release(_, Ending::Delete) => "delete",
+            Step::Release(_, Ending::Tombstone) => "tombstone",
+            Step::Release(_, Ending::End(EndScope::BesideOthers)) => "end beside others",
+            Step::Release(_, Ending::End(EndScope::Anywhere)) => "end anywhere",
+            Step::Release(_, Ending::End(EndScope::HeldOrQueued)) => "end or leave the queue",
+            Step::Release(_, Ending::Later(_)) => "end later",
+            Step::Heartbeat(_) => "heartbeat",
+            Step::FindEntries(_) => "find entries",
+            Step::ForeignAcquire => "foreign acquire",
+            Step::ForeignRelease(_) => "foreign release",
             Step::TtlDelete => "delete by ttl",
-            Step::Write(
-                Write::Expiry { to: Expiry::Damaged, .. }
-                | Write::DamagedQueue { .. }
-                | Write::DamagedHolders { .. },
-            ) => "write a damaged expiry or list",
-            Step::Write(Write::Expiry { .. }) => "write an expiry",
-            Step::Write(Write::Value(_)) => "write a value",
-            Step::Write(Write::GrantedAt) => "write the time of the grant",
-            Step::Write(Write::Ttl(_)) => "write a ttl",
-            Step::Write(Write::DamagedGrant) => "write a damaged grant",
-            Step::Write(Write::Queue(_)) => "write a queue",
-            Step::Write(Write::Holders { top: Some(Expiry::Damaged), .. }) => {
-                "write a damaged expiry of holders"
-            }
-            Step::Write(Write::Holders { .. }) => "write holders",
+            Step::Write(write) => write.name,
         }
     }
 
     /// The type of its command. `None`: another program writes.
     pub(super) fn command(&self) -> Option<&'static str> {
-        RESULTS
-            .into_iter()
-            .find(|(name, ..)| *name == self.name())
-            .and_then(|(_, command, _)| command)
+        let is_of = |steps: &str| steps.split(", ").any(|step| step == self.name());
+        RESULTS.into_iter().find(|(_, steps, _)| is_of(steps)).and_then(|(command, ..)| command)
     }
 }
 
 /// The result of one step, one of its results in [`RESULTS`].
 pub(super) fn result(
     step: &Step,
-    answer: Answer,
-    before: Option<&Document>,
-    after: Option<&Document>,
+    answer: &Answer,
+    before: Option<&LeaseDocument>,
+    after: Option<&LeaseDocument>,
 ) -> &'static str {
-    let sharers = |document: Option<&Document>| -> Vec<Value> {
-        document
-            .map(Document::sharers)
-            .into_iter()
-            .flatten()
-            .map(|holder| holder.grant.value)
-            .collect()
+    let sharers = |document: Option<&LeaseDocument>| -> Vec<String> {
+        let holders = document.map(LeaseDocument::sharers).unwrap_or_default();
+        holders.into_iter().map(|holder| holder.grant.value).collect()
     };
     let (was, is) = (sharers(before), sharers(after));
     let new = is.iter().filter(|value| !was.contains(value)).count();
-    let told = |document: Option<&Document>| document.and_then(|document| document.promoted);
+    let told = |document: Option<&LeaseDocument>| document.and_then(|it| it.promoted.clone());
     let rechecks =
         matches!(told(after), Some(Promoted::Recheck { .. })) && told(after) != told(before);
-    let value = |document: Option<&Document>| document.and_then(|document| document.value);
+    let value = |document: Option<&LeaseDocument>| document.and_then(|it| it.value.clone());
     let (holder, next) = (value(before), value(after));
-    let is_ended = next != holder && next == Some(Small::nobody());
-    let promotes = next != holder && !is_ended && next != Some(Small::shared());
+    let is_ended = next != holder && next == Some(Texts::nobody());
+    let promotes = next != holder && !is_ended && next != Some(Texts::shared());
     match (step, answer) {
-        (Step::Acquire(request), Answer::Granted(_)) => match holder {
-            Some(value) if Some(value) == request.predecessor => INHERITED,
-            Some(value) if value == request.value && request.permits.is_exclusive() => AGAIN,
-            _ if was.contains(&request.value) && new == 0 => AGAIN,
-            _ if new > 1 => WITH_OTHERS,
-            _ if is.len() > 1 => BESIDE,
-            _ => GRANTED,
-        },
-        (_, Answer::Granted(_)) => {
-            if is.len() > 1 {
-                BESIDE
-            } else {
-                GRANTED
+        (Step::Acquire(How::Slow, request), Answer::Granted(_)) => match &holder {
+            Some(value) if Some(value) == request.predecessor.as_ref() => "inherited",
+            Some(value) if *value == request.value && request.permits.is_exclusive() => {
+                "granted again"
             }
-        }
-        (_, Answer::Refused { ahead: Some(ahead), .. }) if is_behind_foreign(after, ahead) => {
+            _ if was.contains(&request.value) && new == 0 => "granted again",
+            _ if new > 1 => "with others",
+            _ if is.len() > 1 => "beside holders",
+            _ => "granted",
+        },
+        (_, Answer::Granted(_)) if is.len() > 1 => "beside holders",
+        (_, Answer::Granted(_)) => "granted",
+        (_, Answer::Refused { ahead: Some(ahead), .. }) if is_behind_foreign(after, *ahead) => {
             BEHIND_FOREIGN
         }
-        (Step::Acquire(_), Answer::Refused { .. }) if new > 0 || promotes => OTHERS_ALONE,
-        (_, Answer::Refused { ahead: Some(0), .. }) => FIRST,
-        (_, Answer::Refused { ahead: Some(_), .. }) => BEHIND,
-        (_, Answer::Refused { ahead: None, .. }) => REFUSED,
-        (_, Answer::Unclear) => UNCLEAR,
-        (_, Answer::Done) => DONE,
-        (Step::End { .. }, Answer::Matched(true)) => match new {
-            0 if promotes => PROMOTED,
-            0 if rechecks => RECHECKED,
-            0 if is_ended => ENDED,
-            0 => MATCHED,
-            1 => ONE,
-            _ => SEVERAL,
-        },
-        (Step::EndLater { .. }, Answer::Matched(true)) if rechecks => RECHECKED,
-        (Step::Delete(_) | Step::Tombstone(_), Answer::Matched(true)) if !was.is_empty() => OF_LIST,
-        (Step::Delete(Target { value, which: GrantMatch::Any, .. }), Answer::Matched(false))
-            if holder == Some(*value) || was.contains(value) =>
-        {
-            KEPT
+        (Step::Acquire(How::Slow, _), Answer::Refused { .. }) if new > 0 || promotes => {
+            "others alone"
         }
-        (_, Answer::Matched(true)) => MATCHED,
-        (_, Answer::Matched(false)) => UNMATCHED,
+        (_, Answer::Refused { ahead: Some(0), .. }) => "first in the queue",
+        (_, Answer::Refused { ahead: Some(_), .. }) => "behind others",
+        (_, Answer::Refused { ahead: None, .. }) => "refused",
+        (_, Answer::Unclear) => "left to the slow form",
+        (_, Answer::Done) => "done",
+        (Step::Release(_, Ending::End(_)), Answer::Matched(true)) => match new {
+            0 if promotes => "promotes",
+            0 if rechecks => "rechecks",
+            0 if is_ended => "ended",
+            0 => "matched",
+            1 => "admits one",
+            _ => "admits several",
+        },
+        (Step::Release(_, Ending::Later(_)), Answer::Matched(true)) if rechecks => "rechecks",
+        (Step::Release(..), Answer::Matched(true)) if !was.is_empty() => "of a list",
+        (Step::Release(target, Ending::Delete), Answer::Matched(false))
+            if target.which == GrantMatch::Any
+                && (holder.as_ref() == Some(&target.value) || was.contains(&target.value)) =>
+        {
+            "kept"
+        }
+        (_, Answer::Matched(true)) => "matched",
+        (_, Answer::Matched(false)) => "not matched",
     }
 }
 
-fn is_behind_foreign(document: Option<&Document>, ahead: usize) -> bool {
+fn is_behind_foreign(document: Option<&LeaseDocument>, ahead: usize) -> bool {
     let Some(Queue::List(elements)) = document.map(|document| &document.queue) else {
         return false;
     };
-    elements.iter().take(ahead).any(|it| matches!(it, Element::Damaged(Some(NO_TEXT))))
+    let mut before = elements.iter().take(ahead);
+    before.any(|it| matches!(it, Element::Damaged(Some(value)) if value.is_empty()))
 }

@@ -1,179 +1,131 @@
-//! Changes to the slow acquire: who it is, its entry, and what it finds again.
+//! Changes to acquires: the slow one, the admission of waiters in it, and the fast attempts.
 
-use std::cell::RefCell;
+/// Changes to the slow acquire: who it is, its entry, and what it finds again.
+pub(in crate::commands::tests::agreement) const OF_ACQUIRES: &str = "
+SlowAcquire
+    shortens a grant that it finds again: $max($expiresAt, new) => new
+    shortens a share that it finds again: $max($$each.expiresAt, new) => new
+    shortens the waiter_ttl of its entry: $max($$old.expiresAt, new) => new
+    counts from $$NOW, although its heartbeat is newer: $max($$NOW, $$old.heartbeatAt) => $$NOW
+    stores an older echo: $cond($gt($$old.heartbeatAt, $$NOW), _, own) => own
+    reads an expiry of a foreign type as a time: DATED => true
+    finds a lease without an expiry held: ABSENT => false
+    finds an expired lease held: PASSED => false
+    does not count its write: $add(WRITES, 1) => WRITES
+    does not count its write to a share: $add(COUNTED, 1) => COUNTED
+    takes the shorter ttl: $max($$grant.ttlMs, own) => own
+    takes the smaller clock skew: $max($$grant.maxClockSkewMs, own) => own
+    takes the shorter ttl of a share: $max($$each.ttlMs, own) => own
+    takes the smaller clock skew of a share: $max($$each.maxClockSkewMs, own) => own
+    keeps the echo of a share:
+        drop sentMicros from {expiresAt, sentMicros, ttlMs, maxClockSkewMs, writes}
+    joins a full queue: $lt($size($$line), _) => true
+    is refused by a queue that it is in:
+        $or($gte($$place, 0), room) => room; $or($gte($$place, 0), room, holds) => $or(room, holds)
+    is refused by a full queue that it need not join:
+        $or($gte($$place, 0), room, _) => $or($gte($$place, 0), room)
+    joins a damaged document: SOUND => true
+    writes where it is refused: $cond(_, $let(written), {}) => $let(written)
+    goes before the waiters: $cond(_, $$place, $size(_)) => 0
+    loses its place: $cond(_, $$place, $size(all)) => $size(all)
+    keeps its earlier entry: $filter({input: $$line, ...}) => $$line
+    stays in the queue where it holds: $cond(_, $$others, else) => else
+    inherits behind the waiters: $cond(_, 0, $cond(place)) => $cond(place)
+    does not inherit a lease: $or($or(free), $and(_)) => $or(free)
+    keeps the id of an inherited entry: $cond(_, $$old.id, new) => $ifNull($$old.id, new)
+    takes a new id for its entry: $ifNull($$old.id, new) => new
+    is granted its own lease anew: $cond($$mine, _, anew) => anew
+    takes an exclusive lease for its share:
+        $ne($$kept, []) => $or($ne($$kept, []), $eq($value, $$me.value))
+    takes a lease for which others wait: $and($$free, _) => $$free
+    takes a lease that is held: $and($$free, is_first) => is_first
+    stays in the queue where it takes the lease:
+        drop queue from {value, grant, expiresAt, queue, holders}
+    does not call the first waiter: $cond($$free, $concat(_), else) => else
+    calls the first waiter of a held lease: $cond($$free, $concat(call), _) => $concat(call)
+    calls the last waiter: $arrayElemAt($$waiting.id, 0) => $arrayElemAt($$waiting.id, -1)
+    takes the grant of another for its own: $eq($grant.value, _) => true
+    does not see that it holds:
+        $or(_, $in(own, $$admitted.value)) => $in(own, $$admitted.value)
+    does not see that it is admitted: $or(holds, $in(_, $$admitted.value)) => holds
+    loses its expired share: $or(UNEXPIRED, _) => UNEXPIRED
+    keeps expired holders: $filter({input: $$elements, as: _, cond: $or(_)}) => $$elements
+";
 
-use crate::bson::{Bson, Document, doc};
+/// Changes to the admission in a slow acquire: who counts, how many fit, and what is written.
+pub(in crate::commands::tests::agreement) const OF_ADMISSIONS: &str = "
+SlowAcquire
+    admits where nobody may be admitted: $cond($$open, bound, _) => bound
+    admits nobody beside holders: $ne($$kept, []) => false
+    admits one too many: $lte($$used, $$bound) => $lte($subtract($$used, 1), $$bound)
+    passes a waiter that does not fit: {count: $$value.count, used: 0, bound: -1} => $$value
+    does not count the holders' permits: $sum($$kept.permits) => 0
+    does not look at the holders' limits: $concatArrays($$kept.limit, own) => own
+    looks at the waiter's limit alone: $min($$value.bound, $$this.limit) => $$this.limit
+    does not look at the waiter's limit: $min($$value.bound, $$this.limit) => $$value.bound
+    counts a waiter as one permit: $add($$value.used, $$this.permits) => $add($$value.used, 1)
+    expires with its newest holder: $max($$all.expiresAt) => $arrayElemAt($$all.expiresAt, -1)
+    counts a holder without a permit: $and(typed, $gte($$each.permits, 1)) => typed
+    reads holders of a lease that is held by one: $eq($value, SHARED) => true
+    tells of an empty list: $gt($size($$elements), 0) => true
+    reads corrupt holders: $and(a, b, c, $allElementsTrue(_)) => $and(a, b, c)
+    admits a waiter for no permit: $and(a, b, c, _, e, f) => $and(a, b, c, e, f)
+    admits a waiter for more permits than its limit: $and(a, b, c, d, _, f) => $and(a, b, c, d, f)
+    admits a waiter under too large a limit: $and(a, b, c, d, e, _) => $and(a, b, c, d, e)
+    reads permits of any type: $type($$each.permits) => 'long'
+    reads a limit of any type: $type($$each.limit) => 'long'
+    reads an echo of any type: $type($$each.sentMicros) => 'long'
+    admits dead waiters: $and(UNEXPIRED, $ne(other)) => $ne(other)
+    admits the entry of the holder: $ne($$each.value, $value) => true
+    admits waiters that hold already: $not($in($$each.value, $$kept.value)) => true
+    reads corrupt entries: $and($and(_, _, _, _, _, _), $or(waits)) => $or(waits)
+    makes an exclusive holder of a share: $eq($$first.limit, _) => true
+    makes a sharer of an exclusive holder: $eq($$first.limit, _) => false
+    does not tell the promoted waiter: drop promoted from {promoted, grant, ...}
+    does not tell the admitted waiters: drop admitted from {admitted, holders, ...}
+    tells of its own admission: $filter({input: $$admitted, ...}) => $$admitted
+    forgets whom it told before: $cond($eq($$told, ''), _, told) => told
+    keeps holders under an exclusive one: drop holders from {holders, grant, ...}
+    keeps the promoted waiter in the queue: drop queue from {queue, grant, promoted, ...}
+    keeps the admitted waiters in the queue: drop queue from {queue, admitted, ...}
+    does not join: {queue: _} => {}; {queue: _, promoted: _} => {}
+    admits waiters for their whole ttl: $min($$each.ttlMs, _) => $$each.ttlMs
+    admits for less than nothing: $max(0, $min(left)) => $min(left)
+    is granted no more than the waiter_ttl of its entry:
+        $cond(_, $$each.ttlMs, $max(left)) => $max(left)
+    counts an admission from $$NOW: $max(now, $$each.heartbeatAt) => now
+";
 
-use super::{Change, damaged_is_sound, is_absent, is_date, is_unexpired, slow_acquire, uncounted};
-use crate::commands::tests::agreement::edits::{
-    argument_of, arguments, has, instead_of, is, replace, second_of, unfiltered, without_argument,
-    without_where,
-};
-
-pub(in crate::commands::tests::agreement) const OF_ACQUIRES: &[Change] = &[
-    slow_acquire("shortens a grant that it finds again", |it| second_of(it, "$max", "$expiresAt")),
-    slow_acquire("shortens a share that it finds again", |it| {
-        second_of(it, "$max", "$$each.expiresAt")
-    }),
-    slow_acquire("shortens the waiter_ttl of its entry", |it| {
-        second_of(it, "$max", "$$old.expiresAt")
-    }),
-    slow_acquire("counts from $$NOW, although its heartbeat is newer", |it| {
-        instead_of(it, &doc! { "$max": ["$$NOW", "$$old.heartbeatAt"] }, "$$NOW")
-    }),
-    slow_acquire("stores an older echo", |it| {
-        argument_of(it, "$cond", 2, |all| {
-            is(&all[0], doc! { "$gt": ["$$old.heartbeatAt", "$$NOW"] })
-        })
-    }),
-    slow_acquire("reads an expiry of a foreign type as a time", |it| {
-        instead_of(it, &is_date(), true)
-    }),
-    slow_acquire("finds a lease without an expiry held", |it| instead_of(it, &is_absent(), false)),
-    slow_acquire("finds an expired lease held", |it| {
-        instead_of(it, &doc! { "$lte": ["$expiresAt", "$$NOW"] }, false)
-    }),
-    slow_acquire("does not count its write", uncounted),
-    slow_acquire("does not count its write to a share", |it| {
-        let so_far = doc! { "$cond": [{ "$isNumber": "$$each.writes" }, "$$each.writes", 0] };
-        instead_of(it, &doc! { "$add": [so_far.clone(), 1] }, so_far)
-    }),
-    slow_acquire("takes the shorter ttl", |it| second_of(it, "$max", "$$grant.ttlMs")),
-    slow_acquire("takes the smaller clock skew", |it| {
-        second_of(it, "$max", "$$grant.maxClockSkewMs")
-    }),
-    slow_acquire("takes the shorter ttl of a share", |it| second_of(it, "$max", "$$each.ttlMs")),
-    slow_acquire("takes the smaller clock skew of a share", |it| {
-        second_of(it, "$max", "$$each.maxClockSkewMs")
-    }),
-    slow_acquire("keeps the echo of a share", |it| {
-        without_where(it, "sentMicros", |found| found.contains_key("writes") && found.len() == 5)
-    }),
-    slow_acquire("joins a full queue", |it| {
-        let is_size = |all: &[Bson]| is(&all[0], doc! { "$size": "$$line" });
-        replace(it, &|found| is_size(arguments(found, "$lt")?).then_some(true.into()))
-    }),
-    slow_acquire("is refused by a queue that it is in", |it| {
-        without_argument(it, "$or", 0, |all| is(&all[0], doc! { "$gte": ["$$place", 0] }))
-    }),
-    slow_acquire("is refused by a full queue that it need not join", |it| {
-        without_argument(it, "$or", 2, |all| {
-            all.len() == 3 && is(&all[0], doc! { "$gte": ["$$place", 0] })
-        })
-    }),
-    slow_acquire("joins a damaged document", damaged_is_sound),
-    slow_acquire("writes where it is refused", |it| {
-        argument_of(it, "$cond", 1, |all| all[2] == Bson::from(doc! {}) && has(&all[1], "$let"))
-    }),
-    slow_acquire("goes before the waiters", |it| {
-        replace(it, &|found| is_place(arguments(found, "$cond")?).then(|| 0.into()))
-    }),
-    slow_acquire("loses its place", |it| argument_of(it, "$cond", 2, is_place)),
-    slow_acquire("keeps its earlier entry", |it| unfiltered(it, "$$line")),
-    slow_acquire("stays in the queue where it holds", |it| {
-        argument_of(it, "$cond", 2, |all| all[1].as_str() == Some("$$others"))
-    }),
-    slow_acquire("inherits behind the waiters", |it| {
-        argument_of(it, "$cond", 2, |all| all[1] == Bson::Int32(0) && has(&all[2], "$cond"))
-    }),
-    slow_acquire("does not inherit a lease", |it| {
-        without_argument(it, "$or", 1, |all| {
-            all.len() == 2 && has(&all[0], "$or") && has(&all[1], "$and")
-        })
-    }),
-    slow_acquire("keeps the id of an inherited entry", |it| {
-        replace(it, &|found| match arguments(found, "$cond")? {
-            [_, old, new] if old.as_str() == Some("$$old.id") => {
-                Some(doc! { "$ifNull": [old.clone(), new.clone()] }.into())
-            }
-            _ => None,
-        })
-    }),
-    slow_acquire("takes a new id for its entry", |it| {
-        argument_of(it, "$ifNull", 1, |all| all[0].as_str() == Some("$$old.id"))
-    }),
-    slow_acquire("is granted its own lease anew", |it| {
-        argument_of(it, "$cond", 2, |all| all[0].as_str() == Some("$$mine"))
-    }),
-    slow_acquire("takes an exclusive lease for its share", |it| {
-        let has_it = doc! { "$eq": ["$value", own_value(&it)] };
-        let is_beside = doc! { "$ne": ["$$kept", []] };
-        let or_has_it = doc! { "$or": [is_beside.clone(), has_it] };
-        instead_of(it, &is_beside, or_has_it)
-    }),
-    slow_acquire("takes a lease for which others wait", |it| argument_of(it, "$and", 0, takes)),
-    slow_acquire("takes a lease that is held", |it| argument_of(it, "$and", 1, takes)),
-    slow_acquire("stays in the queue where it takes the lease", |it| {
-        without_where(it, "queue", |found| {
-            let [grant, promoted, holders] =
-                ["grant", "promoted", "holders"].map(|key| found.contains_key(key));
-            grant && !promoted && holders
-        })
-    }),
-    slow_acquire("does not call the first waiter", |it| argument_of(it, "$cond", 2, calls_first)),
-    slow_acquire("calls the first waiter of a held lease", |it| {
-        argument_of(it, "$cond", 1, calls_first)
-    }),
-    slow_acquire("calls the last waiter", |it| {
-        let id = |place: i32| doc! { "$arrayElemAt": ["$$waiting.id", place] };
-        instead_of(it, &id(0), id(-1))
-    }),
-    slow_acquire("takes the grant of another for its own", |it| {
-        replace(it, &|found| {
-            let first = arguments(found, "$eq")?.first()?;
-            (first.as_str() == Some("$grant.value")).then_some(true.into())
-        })
-    }),
-    slow_acquire("does not see that it holds", |it| argument_of(it, "$or", 1, is_granted)),
-    slow_acquire("does not see that it is admitted", |it| argument_of(it, "$or", 0, is_granted)),
-    slow_acquire("loses its expired share", |it| {
-        argument_of(it, "$or", 0, |all| is(&all[0], is_unexpired()))
-    }),
-    slow_acquire("keeps expired holders", |it| {
-        replace(it, &|found| {
-            let filter = found.get_document("$filter").ok()?;
-            let is_kept = filter.get_str("input").ok() == Some("$$elements");
-            let condition = filter.get_document("cond").ok()?;
-            let is_caller = condition.contains_key("$eq");
-            (is_kept && !is_caller).then(|| "$$elements".into())
-        })
-    }),
-];
-
-/// The arguments of the position in which a caller waits.
-fn is_place(all: &[Bson]) -> bool {
-    all[1].as_str() == Some("$$place") && has(&all[2], "$size")
-}
-
-/// The arguments of the condition that the caller holds after the write.
-fn is_granted(all: &[Bson]) -> bool {
-    let is_admitted = |found: &Bson| {
-        let list = found.as_document().and_then(|found| arguments(found, "$in"));
-        list.is_some_and(|list| list[1].as_str() == Some("$$admitted.value"))
-    };
-    all.len() == 2 && is_admitted(&all[1])
-}
-
-/// The arguments of the condition that a caller takes the exclusive lease.
-fn takes(all: &[Bson]) -> bool {
-    all.len() == 2 && all[0].as_str() == Some("$$free")
-}
-
-/// The arguments of the condition that the first waiter is called.
-fn calls_first(all: &[Bson]) -> bool {
-    all[0].as_str() == Some("$$free") && has(&all[1], "$concat")
-}
-
-/// The caller's value, quoted.
-fn own_value(command: &Document) -> Bson {
-    let found = RefCell::new(Bson::Null);
-    replace(command.clone(), &|expression| {
-        if let Some([path, own]) = arguments(expression, "$eq")
-            && path.as_str() == Some("$$each.value")
-        {
-            found.replace(own.clone());
-        }
-        None
-    });
-    found.into_inner()
-}
+pub(in crate::commands::tests::agreement) const OF_FAST_ATTEMPTS: &str = "
+FastAcquire
+    is granted a lease that has a queue: NO_QUEUE => true
+    is granted a lease that is held: PASSED => true
+    is granted a damaged lease: DATED => true
+    finds a lease without an expiry held: ABSENT => false
+    does not count its write: $add(WRITES, 1) => WRITES
+    looks the name up before it inserts:
+        {findAndModify, query: {name: $in([])},
+            update: [$replaceWith($mergeObjects(root, {name: $literal(name)}, new))], ...} =>
+        {findAndModify, query: {name: name},
+            update: [$replaceWith($mergeObjects(root, {name: $literal(name)}, new))], ...}
+FastAcquireMany
+    grants until $$NOW: $add($$NOW, _) => $$NOW
+    does not count its write: $add(WRITES, 1) => WRITES
+    is granted a lease that has a queue: NO_QUEUE => true
+FastAdmit
+    does not look for its own grant: $not($in(_, $$kept.value)) => true
+    goes before the queue: NO_QUEUE => true
+    is refused beside holders: $gt($size($$kept), 0) => false
+    is admitted beside an exclusive holder: $gt($size($$kept), 0) => true
+    finds a lease without an expiry held: ABSENT => false
+    finds an expired lease held: PASSED => false
+    reads an expiry of a foreign type as a time: DATED => true
+    is admitted where it does not fit: $lte($add(_), _) => true
+    looks at its own limit alone: $concatArrays($$kept.limit, own) => own
+    looks at the others' limits alone: $concatArrays($$kept.limit, _) => $$kept.limit
+    does not count the permits in use: $sum($$kept.permits) => 0
+    counts expired holders: UNEXPIRED => true
+    counts a holder without a permit: $and(typed, $gte($$each.permits, 1)) => typed
+    reads holders of a lease that is held by one: $eq($value, SHARED) => true
+    expires with its newest holder: $max($$all.expiresAt) => $arrayElemAt($$all.expiresAt, -1)
+";
