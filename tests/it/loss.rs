@@ -44,7 +44,7 @@ impl Contest {
 
     /// The holder is told, `answer` has the server answer, and only then somebody else is granted the lease. Returns
     /// how long the holder believed.
-    async fn is_told_before_the_next_grant(self, answer: impl FnOnce()) -> Duration {
+    async fn until_the_next_grant(self, answer: impl FnOnce()) -> Duration {
         let reason = soon("the loss", self.lease.lost()).await;
         let lost = Instant::now();
         assert!(!self.lease.is_valid());
@@ -57,11 +57,11 @@ impl Contest {
 }
 
 #[tokio::test]
-async fn a_holder_on_a_stopped_server_is_told_before_the_next_grant() {
+async fn a_holder_on_a_stopped_server_until_the_next_grant() {
     let (server, database) = lent_database().await;
     let contest = Contest::begin(&database).await;
     server.mongod().pause();
-    contest.is_told_before_the_next_grant(|| server.mongod().resume()).await;
+    contest.until_the_next_grant(|| server.mongod().resume()).await;
 }
 
 // The defects of DistributedLock.MongoDB (it checks for loss only between renewals) and of client-go (a renewal that
@@ -75,7 +75,7 @@ async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
     let contest = Contest::begin(&database).await;
     hanging.wait_times_entered(1).await;
     assert!(contest.lease.is_valid());
-    let believed = contest.is_told_before_the_next_grant(|| ()).await;
+    let believed = contest.until_the_next_grant(|| ()).await;
     assert!(believed < TTL + BUSY_MACHINE, "told after {believed:?}");
     // It ends with its server. Switching it off would wait for the commands that hang.
     std::mem::forget(hanging);

@@ -11,10 +11,12 @@ use crate::patience::{joined, soon, until_nothing_is_left};
 
 const CALLS: usize = 60;
 
+type Lose = fn(&Proxy) -> Loss;
+
 /// Sixty calls at once; one message of their batches is lost: all are granted, each once, and all can be released.
 #[tokio::test]
 async fn a_lost_batch_reply_keeps_what_was_granted() {
-    let losses: [(&str, fn(&Proxy) -> Loss); 3] = [
+    let losses: [(&str, Lose); 3] = [
         ("the reply to a batch", |proxy| proxy.lose_next_reply("update")),
         ("a batch", |proxy| proxy.lose_next_request("update")),
         ("the reply to the lookup behind a batch", |proxy| proxy.lose_next_reply("find")),
