@@ -1,4 +1,4 @@
-//! What replies mean, by examples. `fuzz` compares each decoder with what the bytes show, whatever they are.
+//! Examples of the meaning of replies. `fuzz` compares each decoder with what the bytes show, whatever they are.
 
 mod admissions;
 mod fast_acquire;

@@ -1,4 +1,4 @@
-//! What an admission and its refusal tell beside the answer: a share, and the permits in use.
+//! The rest of an admission and of its refusal: a share, and the permits in use.
 
 use std::sync::Arc;
 use std::time::Duration;

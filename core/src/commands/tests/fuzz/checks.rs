@@ -1,4 +1,4 @@
-//! What each decoder has to answer. Written from the types in the document alone, not from the decoders.
+//! The answer that each decoder has to give. Written from the types in the document alone, not from the decoders.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What an acquire call owes after its attempts: by examples, and in random histories, which are checked against all
+//! The debts of an acquire call after its attempts: by examples, and in random histories, which are checked against all
 //! that has happened to them.
 
 use mongo_lease_testbed::Seed;

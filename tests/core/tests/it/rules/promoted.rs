@@ -25,7 +25,7 @@ fn promoted(options: HoldOptions) -> Holder {
     Holder::promoted(&timing(), options, at(0), at(0), TERM)
 }
 
-/// What a holder waits for whose renewal of this second is confirmed.
+/// The next wake-up of a holder whose renewal of this second is confirmed.
 fn whole(options: HoldOptions, sent: u64) -> HoldAction {
     if options.renews { wake(sent + 10) } else { end_of(sent) }
 }
