@@ -1,5 +1,5 @@
-//! The debts of an acquire call after its attempts: by examples, and in random histories, which are checked against all
-//! that has happened to them.
+//! The debts of an acquire call after its attempts: by examples, and in random histories, which are checked against
+//! all that has happened to them.
 
 use mongo_lease_testbed::Seed;
 
