@@ -18,7 +18,7 @@ fn answers(acquires: &[FastAcquire], refused: &[usize], found: &[Document]) -> V
 }
 
 /// Each sending of a statement has its own grant id, and finds the grants to earlier ones: then validity counts from
-/// the first sending. The time that stands in the document does not matter, because another program may have changed it.
+/// the first sending. The time that stands in the document does not matter: another program may have changed it.
 #[test]
 fn validity_counts_from_the_first_sending_that_may_be_granted() {
     let first = SENT.before(Duration::from_secs(3));

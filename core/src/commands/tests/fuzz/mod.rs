@@ -1,6 +1,6 @@
-//! Runs every decoder on documents of any form, and on real replies with damaged values: with each value damaged in each
-//! way, and with several at random. None panics. Each claims what the bytes show and nothing else: no grant, no own lease
-//! and no confirmation that is not there.
+//! Runs every decoder on documents of any form, and on real replies with damaged values: with each value damaged in
+//! each way, and with several at random. None panics. Each claims what the bytes show and nothing else: no grant, no
+//! own lease and no confirmation that is not there.
 //!
 //! `MONGO_LEASE_FUZZ_CASES` is the number of random cases of each decoder (500), for a long run by hand.
 //! `MONGO_LEASE_SEED` is the number from which they are generated (1).
