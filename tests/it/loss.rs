@@ -57,7 +57,7 @@ impl Contest {
 }
 
 #[tokio::test]
-async fn a_holder_on_a_stopped_server_until_the_next_grant() {
+async fn a_holder_on_a_stopped_server_is_told_before_the_next_grant() {
     let (server, database) = lent_database().await;
     let contest = Contest::begin(&database).await;
     server.mongod().pause();
