@@ -84,6 +84,8 @@ async fn writes_use_majority_even_if_the_client_is_set_to_w_1() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
+type Change = fn(&mut ClientOptions);
+
 #[tokio::test]
 async fn clients_without_retries_api_or_connections_will_do() {
     fn strict_api(options: &mut ClientOptions) {
@@ -94,7 +96,7 @@ async fn clients_without_retries_api_or_connections_will_do() {
         options.retry_writes = Some(false);
         options.retry_reads = Some(false);
     }
-    let clients: [(&str, fn(&mut ClientOptions)); 5] = [
+    let clients: [(&str, Change); 5] = [
         ("no retries", no_retries),
         ("the strict Stable API alone", strict_api),
         ("one connection", |options| options.max_pool_size = Some(1)),
