@@ -12,7 +12,9 @@ use crate::patience::soon;
 pub(crate) fn example(name: &str) -> PathBuf {
     let tests = std::env::current_exe().expect("a path");
     let target = tests.parent().and_then(|deps| deps.parent()).expect("a folder above");
-    target.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX))
+    let path = target.join("examples").join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
+    assert!(path.exists(), "{path:?}: `cargo test` builds it, and `--test it` does not");
+    path
 }
 
 /// Runs the command, and returns its output.
@@ -20,7 +22,7 @@ async fn run(command: std::process::Command) -> String {
     let mut command = Command::from(command);
     command.env_remove("MONGODB_URI").stdin(Stdio::null()).kill_on_drop(true);
     let output = soon("the end of the example", command.output()).await;
-    let output = output.expect("`cargo test` builds it, and `--test it` does not");
+    let output = output.expect("an end");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}\n{errors}", String::from_utf8_lossy(&output.stdout));
     String::from_utf8(output.stdout).expect("readable output")

@@ -65,7 +65,7 @@ fn document() -> impl Strategy<Value = Document> {
     })
 }
 
-/// What stands in this field, which may be in a document below.
+/// The value of this field, which may be in a document below.
 fn at<'a>(document: &'a Document, field: &str) -> Option<&'a Bson> {
     match field.split_once('.') {
         Some((parent, field)) => document.get_document(parent).ok()?.get(field),
