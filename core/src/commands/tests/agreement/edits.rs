@@ -1,6 +1,6 @@
 //! The rules by which a control changes a command.
 //!
-//! `$max($expiresAt, new) => new` replaces each `{ "$max": ["$expiresAt", …] }` within a command by its second argument.
+//! `$max($expiresAt, new) => new` replaces each `{ "$max": ["$expiresAt", new] }` in a command by its second argument.
 //!
 //! | in a rule | in a command |
 //! | --- | --- |
