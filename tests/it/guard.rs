@@ -98,8 +98,7 @@ async fn a_take_over_waits_for_the_abort_and_is_granted() {
 }
 
 /// The error of a guard whose holder found itself valid, and that then takes so long on its way that somebody else is
-/// granted the lease, and whether its transaction, which may have read the lease first,
-/// commits.
+/// granted the lease, and whether its transaction commits. The transaction may have read the lease first.
 async fn guard_behind_a_take_over(reads_first: bool) -> (Error, bool) {
     let (server, database) = lent_database().await;
     let (proxy, through) = behind_a_proxy(&server, &database).await;

@@ -108,10 +108,11 @@ impl Guarded {
 
     /// The refusal of this request, of which the handler does not learn.
     async fn refused(&mut self, request: Request<()>) -> Refused {
+        let sent = format!("{request:?}");
         let answer = soon("the refusal", self.send(request));
         tokio::select! {
             biased;
-            _ = self.calls.recv() => panic!("the handler was called"),
+            _ = self.calls.recv() => panic!("the handler was called for {sent}"),
             answer = answer => Refused::of(answer.expect("no panic")).await,
         }
     }

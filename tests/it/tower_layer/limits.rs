@@ -78,11 +78,12 @@ async fn most_at_work(managers: [&LeaseManager; 2], limit: u8) -> usize {
         let handler = service_fn(move |request: Request<()>| {
             let at_work = Arc::clone(&at_work);
             async move {
-                let lease = request.extensions().get::<HeldLease>();
-                assert!(lease.is_some_and(|lease| lease.is_valid()));
+                let lease = request.extensions().get::<HeldLease>().expect("it is guarded");
                 let now = at_work.now.fetch_add(1, Ordering::SeqCst) + 1;
                 at_work.most.fetch_max(now, Ordering::SeqCst);
                 at_work.full.wait().await;
+                // It lasts as long as a command, in which one too many would come.
+                lease.renew().await.expect("it is held");
                 at_work.now.fetch_sub(1, Ordering::SeqCst);
                 Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
             }

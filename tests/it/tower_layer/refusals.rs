@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
 use mongo_lease::mongodb::bson::{DateTime, doc};
 use mongo_lease::{Error, Tuning};
 use mongo_lease_tower::http::Request;
@@ -103,10 +104,11 @@ async fn a_damaged_lease_is_503_without_a_time() {
 async fn a_wait_that_is_over_is_503_with_a_second() {
     on_both(async |leases, _| {
         let _held = leases.semaphore("test:/a", 2).acquire().permits(2).await.unwrap();
-        for layer in [by_path(&leases), by_path(&leases).limit(2)] {
-            let layer = layer.wait(Duration::from_millis(300));
+        for limit in [1, 2] {
+            let layer = by_path(&leases).limit(limit).wait(Duration::from_millis(300));
             let refused = guarded(&layer).refused(get("/a")).await;
-            assert_eq!(refused.in_short(), (503, "lease_wait_timeout".to_owned(), Some("1")));
+            let expected = (503, "lease_wait_timeout".to_owned(), Some("1"));
+            assert_eq!(refused.in_short(), expected, "limit {limit}");
             assert_eq!(refused.refusal.kind, RefusalKind::WaitTimeout);
         }
     })
@@ -140,12 +142,14 @@ async fn a_wrong_option_is_500_and_a_shut_down_manager_503() {
             limited(5).acquire_with(|acquire| acquire.hold_at_least(Duration::from_secs(1))),
         ];
         for (number, layer) in wrong.iter().enumerate() {
-            let refused = guarded(layer).refused(get("/a")).await;
+            let path = format!("/{number}");
+            let refused = guarded(layer).refused(get(&path)).await;
             let expected = (500, "lease_misconfigured".to_owned(), None);
             assert_eq!(refused.in_short(), expected, "layer {number}");
             assert!(!refused.body.contains("ttl"), "{}", refused.body);
         }
-        assert!(leases.get("test:/a").await.unwrap().is_none(), "nothing is sent");
+        let found: Vec<_> = leases.list().stream().unwrap().try_collect().await.unwrap();
+        assert!(found.is_empty(), "nothing is sent: {found:?}");
         leases.shutdown().await;
         let refused = guarded(&by_path(&leases)).refused(get("/a")).await;
         assert_eq!(refused.in_short(), (503, "lease_unavailable".to_owned(), None));
