@@ -59,6 +59,3 @@ fn every_error_code_says_whether_the_write_may_have_happened() {
     );
     assert_eq!(of_all.filter(|outcome| *outcome != REFUSED).count(), 26);
 }
-
-#[test]
-fn the_drivers_own_troubles_say_it_too() {}
