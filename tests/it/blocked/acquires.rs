@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{Error, Event, LeaseManager, Tuning};
 use mongo_lease_testbed::Server;
 
-use super::{By, LONG, free_and_blocked, granted, names, none_has_ended, setup, waiting};
+use super::{By, LONG, free_and_blocked, granted, manager, names, none_has_ended, setup, waiting};
 use crate::patience::{Listener, joined, until, until_blocked};
+use crate::spy::Spy;
 
 #[tokio::test]
 async fn free_leases_are_granted_beside_a_blocked_one() {
@@ -107,5 +109,35 @@ async fn with_one_slot_a_blocked_lease_delays_nobody_for_long() {
         until("nothing is left", stopped).await;
     });
     join_all(with_slots).await;
+    session.abort_transaction().await.unwrap();
+}
+
+/// A statement that is sent again may find the grant of its first sending, and then it writes nothing: the time of such
+/// a reply says nothing about the grant. So a single one is sent again as a batch too, with the look behind it.
+#[tokio::test]
+async fn what_is_sent_again_is_told_by_a_look_also_alone() {
+    const UNDER_WAY_MAX: usize = 4;
+    let setup = setup().await;
+    let (client, spy) = Spy::client(&setup.server).await;
+    let leases = manager(&setup.database, &client).await;
+    let fillers = names("filler", UNDER_WAY_MAX);
+    let mut held_up = fillers.clone();
+    held_up.push("blocked".to_owned());
+    let mut session = free_and_blocked(&setup.database, &held_up).await;
+    let mut blocked = waiting(&leases, fillers, LONG);
+    until_blocked(&setup.server, &setup.database).await;
+    // One command of two statements, of which the second is blocked.
+    let free = waiting(&leases, ["free"], LONG);
+    tokio::task::yield_now().await;
+    blocked.extend(waiting(&leases, ["blocked"], LONG));
+    let _lease = granted(free).await;
+    let is_about_it = |filter: &Document| filter.get_str("name").ok() == Some("free");
+    let together = spy.commands().into_iter().filter(|(_, command)| {
+        let statements = command.get_array("updates").into_iter().flatten();
+        let mut filters = statements.filter_map(|it| it.as_document()?.get_document("q").ok());
+        filters.any(is_about_it)
+    });
+    assert!(together.count() >= 2, "it was not sent again in a batch");
+    assert!(none_has_ended(&blocked));
     session.abort_transaction().await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use mongo_lease::{Acquire, Error, Event, LeaseManager, LostReason, MemoryStore};
+use mongo_lease::{Acquire, Error, Event, LeaseManager, LostReason, MemoryStore, Tuning};
 use tokio::runtime::Runtime;
 
 use super::manager;
@@ -104,10 +104,16 @@ async fn a_call_that_is_not_polled_does_not_block_the_next_one() {
 
 #[tokio::test(start_paused = true)]
 async fn four_calls_for_permits_that_are_not_polled_do_not_block_the_fifth() {
-    let leases = manager(&MemoryStore::new()).await;
-    let _left = polled_once((0..4).map(|_| leases.semaphore("a", 4).acquire()).collect()).await;
-    let fifth = leases.semaphore("a", 4).acquire().wait(Duration::from_secs(10)).await;
-    assert!(fifth.expect("four calls are not polled").is_valid());
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let ask = || leases.semaphore("a", 4).acquire().ttl(60 * MINUTE);
+    let left = polled_once((0..4).map(|_| ask()).collect()).await;
+    let fifth = ask().wait(Duration::from_secs(10)).await.expect("four calls are not polled");
+    // Their grants end with them.
+    drop(left);
+    fifth.release().await.unwrap();
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(store.leases_in_use(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,4 +195,34 @@ fn a_call_ends_when_the_runtime_of_its_manager_is_gone() {
         assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
     }
     drop(lease);
+}
+
+/// The entry that the server knows is that of a call that has gone. The next call of its process keeps it alive.
+#[tokio::test(start_paused = true)]
+async fn an_inherited_entry_lives_on() {
+    for is_dropped in [true, false] {
+        let store = MemoryStore::new();
+        let (holder, other) = (manager(&store).await, manager(&store).await);
+        // The successor sends no attempt of its own accord, nor for the expiry of the lease.
+        let tuning =
+            Tuning::default().waiter_ttl(Duration::from_secs(3)).recheck_every(60 * MINUTE);
+        let leases = LeaseManager::in_memory(&store).tuning(tuning).build().await.unwrap();
+        let lease = holder.acquire("a").ttl(60 * MINUTE).await.unwrap();
+        let wait = if is_dropped { 60 * MINUTE } else { Duration::from_secs(2) };
+        let first = queued_by(&leases, |leases| leases.acquire("a").wait(wait)).await;
+        let second = tokio::spawn(leases.acquire("a").wait_forever().into_future());
+        pass(Duration::from_millis(10)).await;
+        let behind = queued_by(&other, |leases| leases.acquire("a").wait_forever()).await;
+        if is_dropped {
+            first.abort();
+        }
+        assert!(!matches!(bounded(first).await, Ok(Ok(_))), "dropped: {is_dropped}");
+        // Ten times as long as an entry lives without a heartbeat.
+        pass(Duration::from_secs(30)).await;
+        lease.release().await.unwrap();
+        let second = granted(second).await;
+        assert!(!behind.is_finished(), "dropped: {is_dropped}");
+        drop(second);
+        granted(behind).await;
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use mongo_lease::mongodb::bson::Document;
+use mongo_lease::mongodb::bson::{Bson, Document, doc};
 use mongo_lease::{Acquire, CommandKind, Event, LeaseManager, MemoryFault, MemoryStore, Tuning};
+use mongo_lease_testbed::TestDatabase;
 
 use super::{all_granted, dropped, granted, queued_by, reader};
-use crate::common::builder;
-use crate::patience::{Listener, pass, until};
+use crate::common::{builder, document};
+use crate::patience::{Listener, locks, pass, until};
 use crate::spy::{Spy, spied};
 
 /// The most calls of one process that have entries of their own.
@@ -80,8 +81,28 @@ async fn waiting_calls_of_one_process_recheck_by_one_of_them() {
     // Two waiter ttls. Each call for itself would send two attempts.
     assert!(attempts <= 6, "{attempts} attempts");
     assert!(looks <= 1, "{looks} looks");
+    all_come_back_when_one_has_gone(&database).await;
     writing.release().await.unwrap();
     all_granted(calls).await;
+}
+
+/// Each entry has the heartbeat, and one that has gone is missed although the others are there.
+async fn all_come_back_when_one_has_gone(database: &TestDatabase) {
+    let beats = async || {
+        let queue = document(database, "a").await.unwrap().get_array("queue").unwrap().clone();
+        let beat = |it: &Bson| *it.as_document().unwrap().get_datetime("heartbeatAt").unwrap();
+        queue.iter().map(beat).collect::<Vec<_>>()
+    };
+    let newest = beats().await.into_iter().max().unwrap();
+    // The last one: the first call sends attempts in any case.
+    let gone = doc! { "$pop": { "queue": 1 } };
+    let gone = locks(database).update_one(doc! { "name": "a" }, gone).await.unwrap();
+    assert_eq!(gone.modified_count, 1);
+    let all = async || {
+        let beats = beats().await;
+        (beats.len() == CALLS && beats.iter().all(|beat| *beat > newest)).then_some(())
+    };
+    until("all are in line and have had a heartbeat", all).await;
 }
 
 /// The commands that are sent from now on, up to a heartbeat.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::Document;
-use mongo_lease::{Error, LeaseInfo, LostReason, Released};
+use mongo_lease::{Error, LeaseInfo, LeaseManager, LostReason, Released};
 
-use super::{holders, patient, permits, reader, writer};
+use super::{holders, patient, permits, queued_by, reader, writer};
 use crate::both::check;
 use crate::common::{SHORT_TTL, TryOnce, builder, document};
 use crate::lent::lent_database;
@@ -31,7 +31,8 @@ async fn as_many_permits_as_the_limit_are_granted() {
         assert_eq!(one.release().await.unwrap(), Released::Released);
         assert!(!theirs.acquire().permits(2).try_once().await.unwrap().is_granted());
         let again = theirs.try_acquire().await.unwrap().granted().expect("there is room for one");
-        let error = theirs.acquire().wait(Duration::from_millis(300)).await.unwrap_err();
+        let brief = |leases: &LeaseManager| permits(1, 3)(leases).wait(Duration::from_secs(3));
+        let error = bounded(queued_by(&others, brief).await).await.unwrap().unwrap_err();
         assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
         // Its entry may leave the queue after it has returned.
         let waiting = async || leases.get("a").await.unwrap().expect("it is held").waiting;

@@ -22,7 +22,7 @@ pub(super) const DECODERS: [Decoder; 5] = [
     // A call for a share reads another part of the reply than one for the exclusive lease.
     decoder("acquire::SlowAcquire", admit_replies, |reply| SLOW_SHARE.judge(reply)),
     decoder("fast_acquire::FastAcquire", lease_replies, |reply| FAST.judge(reply)),
-    decoder("fast_acquire::FastAcquireMany", counts, take_many),
+    decoder("fast_acquire::FastAcquireMany", many_counts, take_many),
     decoder("fast_acquire::FastAdmit", admit_replies, |reply| FAST_SHARE.judge(reply)),
 ];
 
@@ -199,6 +199,13 @@ fn admit_replies() -> Vec<Document> {
 fn acquires() -> [FastAcquire; 2] {
     let [once, waiting, _] = requests(Permits::EXCLUSIVE);
     [once, waiting].map(fast)
+}
+
+/// Also with several refusals.
+fn many_counts() -> Vec<Document> {
+    let error = |index: i32| doc! { "index": index, "code": 11_000, "errmsg": "taken" };
+    let several = replied(doc! { "n": 2, "writeErrors": [error(3), error(1)] });
+    counts().into_iter().chain([several]).collect()
 }
 
 fn take_many(reply: &Document) -> bool {

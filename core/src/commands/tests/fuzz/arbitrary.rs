@@ -117,7 +117,8 @@ pub(super) fn each_damaged(reply: &Document) -> impl Iterator<Item = Document> {
     let others = [
         Bson::Null,
         Bson::Boolean(false),
-        Bson::Int32(-1),
+        Bson::Int32(i32::MIN),
+        Bson::Int32(0),
         Bson::Int32(41),
         Bson::Double(1.0),
         Bson::Timestamp(time),

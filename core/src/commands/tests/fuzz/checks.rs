@@ -8,7 +8,7 @@ use crate::rules::ids::GrantId;
 use crate::spec::EndScope;
 
 use super::super::{
-    SENT, TOKEN, beat, guard, in_line, renewed, resume, target, tick, values, with,
+    SENT, TOKEN, beat, guard, held, in_line, renewed, resume, target, tick, values, with,
 };
 use super::{Decoder, batches, counts, decoder, lease_replies, leases, replied};
 use crate::commands::find::{FindGrants, FindLeases};
@@ -46,7 +46,7 @@ pub(super) const DECODERS: [Decoder; 20] = [
     decoder("renew::RenewMany", counts, |reply| {
         matched(RenewMany { grants: vec![renewed()] }.decode(reply, SENT), reply)
     }),
-    decoder("renew::Resume", lease_replies, resumed),
+    decoder("renew::Resume", resumes, resumed),
     decoder("renew::StandaloneToken", ticks, ticked),
     decoder("renew::decode", counts, |reply| matched(guard().decode(reply, SENT), reply)),
     decoder("renew_holders::RenewHolders", counts, |reply| {
@@ -169,12 +169,18 @@ fn read<T: fmt::Debug + PartialEq>(
     wanted.is_some()
 }
 
+/// Also the lease as the resume leaves it: under a fresh id. The others show that of the key.
+fn resumes() -> Vec<Document> {
+    let fresh = replied(super::super::found(held("$$NOW", "$call.2")));
+    lease_replies().into_iter().chain([fresh]).collect()
+}
+
 fn resumed(reply: &Document) -> bool {
-    let decoded = resume("$call.3").decode(reply, SENT);
+    let decoded = resume("$call.2").decode(reply, SENT);
     let decoded = decoded.map(|it| it.map(|(sent, seen)| (sent, seen.info.value, seen.ttl_ms)));
     let shows = |path: &[&str], wanted| text(reply, path) == Some(wanted);
     let is_ours =
-        shows(&["value", "value"], "$$NOW") && shows(&["value", "grant", "id"], "$call.3");
+        shows(&["value", "value"], "$$NOW") && shows(&["value", "grant", "id"], "$call.2");
     // Without the ttl that was written, the holder would rely on another.
     let ttl = at(reply, &["value", "grant", "ttlMs"]).and_then(Bson::as_i64).filter(|_| is_ours);
     read(decoded, reply, ttl.map(|ttl| (SENT, Some("$$NOW".to_owned()), Some(ttl))))
@@ -193,7 +199,8 @@ fn seen(document: &Document) -> bool {
     let of_grant = |field| text(document, &["grant", field]).filter(|_| speaks);
     assert_eq!(seen.grant_id.as_ref().map(GrantId::as_str), of_grant("id"));
     assert_eq!(seen.info.owner.as_deref(), of_grant("owner"));
-    assert!(speaks || seen.ttl_ms.is_none() && seen.sent.is_none());
+    let number = |field| at(document, &["grant", field]).and_then(Bson::as_i64).filter(|_| speaks);
+    assert_eq!((seen.ttl_ms, seen.sent), (number("ttlMs"), number("sentMicros")));
     assert!(speaks || seen.info.acquired_at.is_none() && seen.info.metadata.is_empty());
     // Every snapshot can be displayed.
     assert!(!format!("{} {:?}", seen.info, seen.info).is_empty());
@@ -244,7 +251,10 @@ fn hello(reply: &Document) -> bool {
     // Without an operation time there are no tokens.
     let is_fine = is_new && (!has_oplog || time(reply, &["operationTime"]).is_some());
     match Hello.decode(reply, SENT) {
-        Ok(topology) => assert_eq!((is_fine, topology.has_oplog), (true, has_oplog)),
+        Ok(topology) => {
+            assert_eq!((is_fine, topology.has_oplog), (true, has_oplog));
+            assert_eq!(topology.is_router, text(reply, &["msg"]) == Some("isdbgrid"));
+        }
         Err(cause) => {
             assert!(!is_fine && matches!(cause, DecodeError::Unsupported(_)), "{cause:?}")
         }

@@ -7,7 +7,7 @@ use crate::rules::permits::LIMIT_MAX;
 
 use super::super::{SENT, SERVER_NOW, with};
 use super::checks::{is_held, rows, text};
-use super::{Decoder, batch, decoder, leases};
+use super::{Decoder, batch, batch_of, decoder, leases};
 use crate::commands::Command;
 use crate::commands::find::{GetLease, Page};
 use crate::commands::snapshot::{LeaseSnapshot, read, read_with_holders};
@@ -42,7 +42,8 @@ fn shared_leases() -> Vec<Document> {
 }
 
 pub(super) fn batches() -> Vec<Document> {
-    shared_leases().into_iter().map(batch).collect()
+    let two = shared_leases().into_iter().take(2).map(Bson::from).collect();
+    shared_leases().into_iter().map(batch).chain([batch_of(two)]).collect()
 }
 
 fn get(reply: &Document) -> bool {

@@ -170,9 +170,13 @@ fn counts() -> Vec<Document> {
     ]
 }
 
-/// The reply to a read that finds this document.
+/// The reply to a read that finds these.
+fn batch_of(rows: Vec<Bson>) -> Document {
+    replied(doc! { "cursor": { "firstBatch": rows, "id": 0_i64, "ns": "app.locks" } })
+}
+
 fn batch(row: Document) -> Document {
-    replied(doc! { "cursor": { "firstBatch": [row], "id": 0_i64, "ns": "app.locks" } })
+    batch_of(vec![row.into()])
 }
 
 fn batches() -> Vec<Document> {
@@ -180,6 +184,10 @@ fn batches() -> Vec<Document> {
     let kind = doc! { "name": "locks", "type": "collection", "options": {} };
     let duplicates = doc! { "count": 2 };
     let in_line = doc! { "name": "$name", "ours": ["$$NOW", "$$ROOT"] };
+    // Rows of one reply are read one by one, also beside what no server sends.
+    let other = doc! { "name": "$other", "ours": ["$$ROOT"] };
+    let lease = leases().remove(0);
+    let several = vec![in_line.clone().into(), Bson::Null, lease.into(), 7.into(), other.into()];
     let rows = [index, kind, duplicates, in_line].into_iter().chain(leases());
-    rows.map(batch).collect()
+    rows.map(batch).chain([batch_of(several)]).collect()
 }

@@ -75,6 +75,8 @@ fn find_holders(reply: &Document) -> bool {
         let is_shared = text(row, &["value"]) == Some("mongo-lease/shared");
         assert!(is_shared || found.holders.is_empty(), "{row}");
         let elements = row.get_array("holders").into_iter().flatten().filter_map(Bson::as_document);
+        let elements: Vec<_> = elements.filter(|_| is_shared).collect();
+        assert_eq!(found.holders.len(), elements.len(), "{row}");
         for (holder, element) in found.holders.iter().zip(elements) {
             has_any = true;
             assert_eq!(holder.value.as_deref(), text(element, &["value"]));
