@@ -144,7 +144,7 @@ pub(crate) async fn line_of(database: &TestDatabase, name: &str) -> Vec<String> 
 
 /// Returns when the queue has these waiters, in this order.
 pub(crate) async fn until_line_is(database: &TestDatabase, name: &str, owners: &[&str]) {
-    let what = format!("{owners:?} stand in line");
+    let what = format!("{owners:?} are in the queue");
     until(&what, async || (line_of(database, name).await == owners).then_some(())).await;
 }
 

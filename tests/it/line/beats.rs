@@ -95,11 +95,11 @@ async fn a_document_in_a_transaction_does_not_delay_other_heartbeats() {
     let mut newest = began;
     while newest < began + 6_000 {
         let beaten = async || Some(beat(&database, "b").await).filter(|beat| *beat > newest);
-        let next = until("another sign of life", beaten).await;
+        let next = until("another heartbeat", beaten).await;
         longest = longest.max(next - newest);
         newest = next;
     }
-    assert!(longest < 2_000, "{longest} ms between two signs of life");
+    assert!(longest < 2_000, "{longest} ms between two heartbeats");
     assert_eq!(beat(&database, "a").await, blocked);
     session.commit_transaction().await.unwrap();
     // Its entry had expired meanwhile, and still no waiter is forgotten.

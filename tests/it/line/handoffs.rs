@@ -36,7 +36,7 @@ async fn no_hand_off_between_processes_is_missed() {
         let waiting = holder.get(workers::NAME).await.unwrap().unwrap().waiting as usize;
         (waiting == PROCESSES).then_some(())
     };
-    until("all stand in line", all_wait).await;
+    until("all are in the queue", all_wait).await;
     lease.release().await.unwrap();
     // Far more than they need, and less than one of them takes that stalls.
     let tokens = timeout(PATIENCE * 2, workers::tokens_of_rounds(&mut workers)).await;

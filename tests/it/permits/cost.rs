@@ -102,7 +102,7 @@ async fn all_come_back_when_one_has_gone(database: &TestDatabase) {
         let beats = beats().await;
         (beats.len() == CALLS && beats.iter().all(|beat| *beat > newest)).then_some(())
     };
-    until("all are in line and have had a heartbeat", all).await;
+    until("all are in the queue and have had a heartbeat", all).await;
 }
 
 /// The commands that are sent from now on, up to a heartbeat.

@@ -1,4 +1,5 @@
 //! The answer that each decoder has to give. Written from the types in the document alone, not from the decoders.
+//! `Tombstone` and `IsHintUsed` are held to one direction: neither may claim more than the document shows.
 
 use std::fmt;
 use std::time::Duration;
