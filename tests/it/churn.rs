@@ -10,7 +10,7 @@ use mongo_lease::mongodb::bson::{DateTime, doc};
 use mongo_lease::{Attempt, Error, LeaseInfo, LeaseManager, LeaseState, LostReason, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 
-use crate::common::{builder, document, migrated};
+use crate::common::{builder, document, migrated, patient};
 use crate::lent::lent_database;
 use crate::patience::{bounded, locks, until, until_free};
 use crate::permits::{granted, queued_by, writer};
@@ -83,7 +83,7 @@ async fn only_with_tombstones_a_build_asks_about_the_hint() {
 #[tokio::test]
 async fn with_tombstones_every_release_makes_a_new_one() {
     let (server, database) = lent_database().await;
-    let leases = with_tombstones(&database).await;
+    let leases = patient(builder(&database).tombstones(true)).build().await.unwrap();
     let before = server.command_counts().await;
     come_and_go(&leases, (0..20).map(|number| number.to_string())).await;
     let counts = server.command_counts().await.since(&before);

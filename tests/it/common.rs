@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{
-    Acquire, Attempt, Error, Lease, LeaseInfo, LeaseManager, LeaseManagerBuilder, Released,
+    Acquire, Attempt, Error, Lease, LeaseInfo, LeaseManager, LeaseManagerBuilder, Released, Tuning,
 };
 use mongo_lease_testbed::{Server, TestDatabase};
 
-use crate::patience::{Listener, soon};
+use crate::patience::{Listener, PATIENCE, soon};
 
 /// A ttl that ends within a test.
 pub(crate) const SHORT_TTL: Duration = Duration::from_millis(400);
@@ -52,6 +52,11 @@ pub(crate) fn builder(database: &TestDatabase) -> LeaseManagerBuilder {
 /// its time makes the next one find nothing.
 pub(crate) fn assert_done(released: Released, what: impl Display) {
     assert_ne!(released, Released::NotHeld, "{what}");
+}
+
+/// These options for a test that counts commands: a machine that takes seconds for an answer has none repeated.
+pub(crate) fn patient(builder: LeaseManagerBuilder) -> LeaseManagerBuilder {
+    builder.ttl(3 * PATIENCE).tuning(Tuning::default().attempt_timeout(PATIENCE))
 }
 
 /// The document of a lease.

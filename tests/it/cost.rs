@@ -5,7 +5,7 @@ use mongo_lease::LeaseManager;
 use mongo_lease::mongodb::bson::{Document, Timestamp, doc};
 use mongo_lease_testbed::TestDatabase;
 
-use crate::common::{document, setup};
+use crate::common::{document, patient, setup};
 use crate::lent::lent_database;
 use crate::spy::Spy;
 
@@ -14,7 +14,7 @@ use crate::spy::Spy;
 async fn an_acquire_is_one_command_and_so_is_a_release() {
     let (server, database) = lent_database().await;
     let (client, spy) = Spy::client(&server).await;
-    let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    let leases = patient(LeaseManager::builder(&database.through(&client))).build().await.unwrap();
     leases.acquire("before").await.unwrap().release().await.unwrap();
     spy.names();
     let before = server.command_counts().await;

@@ -7,12 +7,12 @@ use mongo_lease::{Acquire, LeaseManager, Released};
 use mongo_lease_testbed::TestDatabase;
 
 use super::{granted, permits, queued_by, reader, writer};
-use crate::common::{TryOnce, builder};
+use crate::common::{TryOnce, builder, patient};
 use crate::spy::{Spy, spied};
 
 /// A manager whose commands are heard, and another one.
 pub(super) async fn setup() -> (TestDatabase, LeaseManager, LeaseManager, Spy) {
-    let (database, ours, spy) = spied(|builder| builder).await;
+    let (database, ours, spy) = spied(patient).await;
     let others = builder(&database).build().await.unwrap();
     (database, ours, others, spy)
 }

@@ -7,7 +7,7 @@ use mongo_lease::{Error, LeaseManager};
 use mongo_lease_testbed::Server;
 
 use crate::both::check;
-use crate::common::{TryOnce, builder, migrated};
+use crate::common::{TryOnce, builder, migrated, patient};
 use crate::spy::Spy;
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn bad_options_are_refused_by_their_names() {
 async fn a_refused_call_sends_nothing() {
     let database = migrated(Server::shared()).await;
     let (client, spy) = Spy::client(Server::shared()).await;
-    let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    let leases = patient(LeaseManager::builder(&database.through(&client))).build().await.unwrap();
     spy.names();
     assert!(leases.semaphore("a", 1_001).acquire().await.is_err());
     assert!(leases.acquire("a").shared().permits(1).try_once().await.is_err());

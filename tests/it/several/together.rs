@@ -7,7 +7,8 @@ use std::time::Duration;
 use mongo_lease::LeaseManager;
 
 use crate::both::check;
-use crate::lent::lent_setup;
+use crate::common::{builder, patient};
+use crate::lent::lent_database;
 use crate::patience::soon;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -55,7 +56,8 @@ async fn hold_sets(leases: LeaseManager, task: usize, holders: Arc<[AtomicU32; N
 
 #[tokio::test]
 async fn a_hundred_free_names_cost_few_commands() {
-    let (server, _database, leases) = lent_setup().await;
+    let (server, database) = lent_database().await;
+    let leases = patient(builder(&database)).build().await.unwrap();
     let names: Vec<String> = (0..100).map(|number| format!("name:{number}")).collect();
     let before = server.command_counts().await;
     let set = leases.acquire_all(names).wait(Duration::from_secs(30)).await.unwrap();

@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use super::{FILLERS, granted, names, start_calls};
 use crate::blocked::start_releases;
-use crate::common::builder;
+use crate::common::{builder, patient};
 use crate::lent::{LentServer, lent_database};
 use crate::patience::{joined, locks, until_nothing_is_left};
 use crate::permits::queued_by;
@@ -32,7 +32,7 @@ async fn setup() -> Setup {
 /// A manager with a client of its own, as in another process.
 async fn another_manager(server: &LentServer, database: &TestDatabase) -> LeaseManager {
     let own = database.through(&server.client().await);
-    LeaseManager::builder(&own).build().await.unwrap()
+    patient(LeaseManager::builder(&own)).build().await.unwrap()
 }
 
 type Waiter = JoinHandle<Result<Lease>>;

@@ -5,6 +5,7 @@ use mongo_lease::{Lease, LeaseManager, Released};
 use mongo_lease_testbed::FailCommand;
 
 use super::{granted, names, start_calls};
+use crate::common::patient;
 use crate::lent::lent_database;
 use crate::patience::until_nothing_is_left;
 use crate::spy::Spy;
@@ -20,7 +21,7 @@ fn without_majority_reads() -> FailCommand {
 async fn batched_calls_are_granted_without_majority_reads() {
     let (server, database) = lent_database().await;
     let (client, spy) = Spy::client(&server).await;
-    let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    let leases = patient(LeaseManager::builder(&database.through(&client))).build().await.unwrap();
     let refused = without_majority_reads().enable(server.uri()).await;
     let first = granted(start_calls(&leases, names("first", CALLS))).await;
     assert!(first.iter().all(Lease::is_valid));
