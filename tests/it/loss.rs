@@ -16,7 +16,7 @@ use crate::common::{SHORT_TTL, builder, migrated};
 use crate::lent::{behind_a_proxy, lent_database, lent_setup};
 use crate::patience::{BUSY_MACHINE, Listener, expires_at, soon, until_free};
 
-const TTL: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(3);
 
 fn is_out_of_reach(reason: &LostReason) -> bool {
     matches!(reason, LostReason::OutOfReach { .. })

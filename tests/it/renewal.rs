@@ -22,6 +22,7 @@ const TTL: Duration = Duration::from_secs(1);
 // The defect of npm `mongo-leader`: a renewal that does not move the expiry.
 #[tokio::test]
 async fn a_lease_renews_itself_for_as_long_as_it_is_held() {
+    const TTL: Duration = Duration::from_secs(3);
     let (database, leases) = setup().await;
     let mut events = Listener::of(&leases);
     let started = Instant::now();
@@ -38,7 +39,7 @@ async fn a_lease_renews_itself_for_as_long_as_it_is_held() {
     assert_eq!(lease.token().unwrap(), token, "a renewal is no new grant");
     assert!(expiries.is_sorted(), "{expiries:?}");
     let moved = expiries.last().unwrap().timestamp_millis() - expiries[0].timestamp_millis();
-    assert!(moved > 1_000, "it moved by {moved} ms in two ttls");
+    assert!(moved > 3_000, "it moved by {moved} ms in two ttls");
 }
 
 // The defect of Rust `distributed-lock-mongo`: a renewal option that is never read.

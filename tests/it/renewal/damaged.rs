@@ -12,7 +12,7 @@ use crate::common::{builder, migrated};
 use crate::patience::{Listener, bounded, expires_at, locks};
 use crate::permits::{granted, queued_by};
 
-const TTL: Duration = Duration::from_secs(2);
+const TTL: Duration = Duration::from_secs(4);
 
 /// More than two ttls and the maximum clock skew.
 const RENEWALS: usize = 7;
