@@ -54,8 +54,8 @@ async fn granted_by_few(
 /// The calls take several times an attempt's time, because the server takes its time for each command.
 #[tokio::test]
 async fn a_call_that_waits_in_its_process_is_sent_once() {
-    const DELAY: Duration = Duration::from_secs(1);
-    let attempt = DELAY * 4;
+    const DELAY: Duration = Duration::from_millis(300);
+    let attempt = DELAY * 10;
     let (server, before, leases) = overloaded(attempt).await;
     let slow = FailCommand::on(&["findAndModify", "update", "find"]).block_for(DELAY);
     let slow = slow.enable(server.uri()).await;
