@@ -10,6 +10,7 @@ use mongo_lease::mongodb::bson::{DateTime, doc};
 use mongo_lease::{Attempt, Error, LeaseInfo, LeaseManager, LeaseState, LostReason, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 
+use crate::both::check;
 use crate::common::{builder, document, migrated, patient};
 use crate::lent::lent_database;
 use crate::patience::{bounded, locks, until, until_free};
@@ -109,10 +110,6 @@ async fn a_tombstone_is_free_at_once_for_everybody() {
     let mut newest = lease.token().unwrap();
     assert_eq!(lease.release().await.unwrap(), Released::Released);
     assert!(tombstone(&database, "a").await.is_some());
-    assert_eq!(leases.get("a").await.unwrap(), None);
-    assert_eq!(listed(leases.list()).await, []);
-    let free = [("a".to_owned(), LeaseState::Free)];
-    assert_eq!(listed(leases.list().with_free()).await, free);
 
     // A program with the usual hand-written lock, and one whose clock is a year behind.
     let behind = DateTime::from_millis(DateTime::now().timestamp_millis() - 365 * 86_400_000);
@@ -132,6 +129,25 @@ async fn a_tombstone_is_free_at_once_for_everybody() {
         assert_eq!(lease.release().await.unwrap(), Released::Released);
     }
     assert!(tombstone(&database, "a").await.is_some());
+}
+
+#[tokio::test]
+async fn a_released_lease_is_seen_by_nobody_with_tombstones_too() {
+    check(async |backend| {
+        let leases = backend.builder().tombstones(true).build().await.unwrap();
+        let mut newest = None;
+        for _ in 0..2 {
+            let lease = leases.try_acquire("a").await.unwrap().granted().expect("it is free");
+            assert!(lease.token().ok() > newest);
+            newest = lease.token().ok();
+            assert_eq!(lease.release().await.unwrap(), Released::Released);
+            assert_eq!(leases.get("a").await.unwrap(), None);
+            assert_eq!(listed(leases.list()).await, []);
+        }
+        let free = [("a".to_owned(), LeaseState::Free)];
+        assert_eq!(listed(leases.list().with_free()).await, free);
+    })
+    .await;
 }
 
 /// The reason of the loss is the same as for a deleted document.

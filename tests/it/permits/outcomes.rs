@@ -72,12 +72,16 @@ async fn a_permit_that_was_released_by_its_value_is_lost() {
         let leases = backend.manager().await;
         let others = backend.builder().owner("thief").build().await.unwrap();
         let hold = async || permits(1, 3)(&leases).renew(false).await.unwrap();
-        let (first, second) = (hold().await, hold().await);
+        let (first, second, third) = (hold().await, hold().await, hold().await);
         assert_eq!(others.release("a", "another").await.unwrap(), Released::NotHeld);
+        assert_eq!(others.release("a", third.value()).await.unwrap(), Released::Released);
         assert_eq!(others.release("a", first.value()).await.unwrap(), Released::Released);
         assert_eq!(others.release("a", first.value()).await.unwrap(), Released::NotHeld);
         second.renew().await.unwrap();
         assert_eq!(second.release().await.unwrap(), Released::Released);
+        // The document has gone, and then it is somebody else's.
+        let error = third.renew().await.unwrap_err();
+        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
         let _taken = others.acquire("a").await.unwrap();
         let error = first.renew().await.unwrap_err();
         let Error::Lost { reason: LostReason::TakenOver { by: Some(by), .. }, .. } = error else {
