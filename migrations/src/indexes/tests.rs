@@ -5,6 +5,7 @@ use mongodb::bson::{Bson, Document, doc};
 use super::difference::{Difference, Found, difference};
 use super::{ObstacleKind, StepKind};
 
+mod failures;
 mod replies;
 
 fn named(name: &str, key: Document, options: Document) -> Document {
