@@ -110,7 +110,7 @@ async fn a_release_after_the_ttl_says_so_if_nobody_took_it() {
     let database = fresh().await;
     let (folder, manager) = (Folder::new(), leases(&database).await);
     let key = folder.path("key");
-    acquired(&database, "a", &key, &["--ttl", "100ms"]).await;
+    acquired(&database, "a", &key, &["--ttl", "1s"]).await;
     soon("it expires", async { while manager.get("a").await.unwrap().is_some() {} }).await;
     let ran = released(&database, &key).await;
     assert_eq!(ran.exit, 1, "{ran:?}");
@@ -123,7 +123,7 @@ async fn a_release_after_the_ttl_leaves_the_next_holder_alone() {
     let database = fresh().await;
     let (folder, manager) = (Folder::new(), leases(&database).await);
     let key = folder.path("key");
-    acquired(&database, "a", &key, &["--ttl", "100ms"]).await;
+    acquired(&database, "a", &key, &["--ttl", "1s"]).await;
     let next = manager.acquire("a").await.unwrap();
     let renewal = run(tool_for(&database, &["renew", "--key", text(&key)])).await;
     assert_eq!((renewal.exit, renewal.data.as_str()), (76, ""), "{renewal:?}");

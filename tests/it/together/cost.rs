@@ -7,7 +7,7 @@ use mongo_lease::{Attempt, Lease, LeaseManager, Released};
 
 use super::{GrantRecord, answer, assert_in_order, granted, names, start_calls};
 use crate::blocked::start_releases;
-use crate::common::{builder, patient};
+use crate::common::{assert_done, builder, patient};
 use crate::lent::lent_database;
 use crate::patience::{joined, locks};
 use crate::permits::{self, queued_by};
@@ -35,12 +35,13 @@ async fn two_hundred_leases_are_acquired_and_released_in_few_commands() {
 
     let before = server.command_counts().await;
     for released in joined(start_releases(held)).await {
-        assert_eq!(released.unwrap(), Released::Released);
+        assert_done(released.unwrap(), "one of two hundred");
     }
     let ended = server.command_counts().await.since(&before);
-    assert!(ended.delete <= 20, "{ended:?}");
-    // A statement each.
-    assert_eq!((ended.deleted, ended.update, ended.find_and_modify), (200, 0, 0), "{ended:?}");
+    // A statement each. What a busy machine holds up is taken out of its command, and sent again.
+    assert!(ended.deleted >= 200, "{ended:?}");
+    assert!(ended.delete + ended.update + ended.find <= 40, "{ended:?}");
+    assert_eq!((ended.insert, ended.aggregate, ended.find_and_modify), (0, 0, 0), "{ended:?}");
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 

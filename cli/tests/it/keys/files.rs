@@ -107,7 +107,7 @@ async fn no_file_is_written_over_but_an_old_key_of_the_lease() {
     let key = folder.path("key");
     std::fs::write(&key, "").unwrap();
     set_mode(&key, 0o644);
-    acquired(&database, "a", &key, &["--ttl", "100ms"]).await;
+    acquired(&database, "a", &key, &["--ttl", "1s"]).await;
     let first = std::fs::read(&key).unwrap();
     assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
     soon("it expires", async { while manager.get("a").await.unwrap().is_some() {} }).await;
