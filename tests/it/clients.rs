@@ -121,30 +121,24 @@ async fn clients_without_retries_api_or_connections_will_do() {
         options.retry_writes = Some(false);
         options.retry_reads = Some(false);
     }
-    let clients: [(&str, Change); 5] = [
-        ("no retries", no_retries),
-        ("the strict Stable API alone", strict_api),
-        ("one connection", |options| options.max_pool_size = Some(1)),
-        ("two connections", |options| options.max_pool_size = Some(2)),
-        ("ten connections", |options| options.max_pool_size = Some(10)),
+    let plain = Tuning::default;
+    let clients: [(&str, Tuning, Change); 6] = [
+        ("no retries", plain(), no_retries),
+        ("the strict Stable API alone", plain(), strict_api),
+        ("one connection", plain(), |options| options.max_pool_size = Some(1)),
+        ("two connections", plain(), |options| options.max_pool_size = Some(2)),
+        ("ten connections", plain(), |options| options.max_pool_size = Some(10)),
+        ("one command at a time", plain().max_in_flight(1), |_| {}),
     ];
-    for (what, change) in clients {
+    for (what, tuning, change) in clients {
         // Shown where the test fails.
         eprintln!("a client with {what}");
         let database = TestDatabase::of(&Server::shared().client_with(change).await);
-        let leases = LeaseManager::builder(&database).ensure_indexes(true).build().await.unwrap();
+        let builder = LeaseManager::builder(&database).ensure_indexes(true).tuning(tuning);
+        let leases = builder.build().await.unwrap();
         everything_works(&leases).await;
         many_at_once(&leases).await;
     }
-}
-
-#[tokio::test]
-async fn one_command_at_a_time_will_do() {
-    let database = migrated(Server::shared()).await;
-    let leases = LeaseManager::builder(&database).tuning(Tuning::default().max_in_flight(1));
-    let leases = leases.build().await.unwrap();
-    everything_works(&leases).await;
-    many_at_once(&leases).await;
 }
 
 /// Uses every method once.

@@ -43,22 +43,6 @@ async fn attentive(database: &TestDatabase) -> Election {
 }
 
 #[tokio::test]
-async fn what_the_work_gives_ends_the_run_and_the_leadership() {
-    let (database, leases) = setup().await;
-    let election = Election::new(&leases, NAME).owner("node-1");
-    let led = election.run(async |leadership| {
-        let owner = leases.get(NAME).await.unwrap().unwrap().owner.unwrap();
-        assert!(owner.starts_with("node-1@"), "{owner}");
-        assert!(leadership.lease().is_valid() && !leadership.is_stopping());
-        leadership.lease().token().unwrap()
-    });
-    let token = soon("the work", led).await.unwrap();
-    assert!(document(&database, NAME).await.is_none());
-    let next = soon("the next", election.campaign()).await.unwrap();
-    assert!(next.lease().token().unwrap() > token);
-}
-
-#[tokio::test]
 async fn of_five_one_leads_at_a_time_and_each_comes_to_lead() {
     let (database, _) = setup().await;
     let leading = Arc::new(AtomicUsize::new(0));
@@ -175,22 +159,6 @@ async fn work_that_does_not_step_down_in_time_is_dropped() {
     let error = soon("the end", run).await.unwrap_err();
     assert!(matches!(error, Error::Lost { reason: LostReason::Released, .. }), "{error}");
     assert!(document(&database, NAME).await.is_none());
-}
-
-#[tokio::test]
-async fn a_leader_ended_by_an_operator_gets_why_and_can_run_again() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let election = Election::new(&leases, NAME).ttl(Duration::from_millis(600));
-        let run = election.run(async |leadership| {
-            leases.release(NAME, leadership.lease().value()).await.unwrap();
-            std::future::pending::<()>().await;
-        });
-        let error = soon("the loss", run).await.unwrap_err();
-        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
-        assert_eq!(soon("the second term", election.run(async |_| 2)).await.unwrap(), 2);
-    })
-    .await;
 }
 
 #[tokio::test]

@@ -1,16 +1,15 @@
 //! Fencing by the lease in the caller's own transaction.
 
-mod held_open;
-
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::error::{Error as DriverError, TRANSIENT_TRANSACTION_ERROR};
-use mongo_lease::mongodb::{ClientSession, Collection, Database};
+use mongo_lease::mongodb::{ClientSession, Database};
 use mongo_lease::{Attempt, Error, Lease, LeaseManager, LostReason};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinHandle;
 
+use crate::blocked::transaction_on;
 use crate::common::{SHORT_TTL, builder, document, setup};
 use crate::lent::{behind_a_proxy, lent_database};
 use crate::patience::{locks, until, until_blocked, until_free};
@@ -19,22 +18,6 @@ async fn transaction(database: &Database) -> ClientSession {
     let mut session = database.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();
     session
-}
-
-/// A transaction that has written to the lease, without a guard.
-async fn writing_transaction(database: &Database) -> ClientSession {
-    let mut session = transaction(database).await;
-    let change = doc! { "$set": { "touched": true } };
-    let locks = locks(database);
-    locks.update_one(doc! { "name": "a" }, change).session(&mut session).await.unwrap();
-    session
-}
-
-fn is_transient(error: &Error) -> bool {
-    let Error::MongoDb(source) = error else {
-        return false;
-    };
-    source.contains_label(TRANSIENT_TRANSACTION_ERROR)
 }
 
 #[tokio::test]
@@ -48,6 +31,8 @@ async fn a_guarded_transaction_commits_and_prolongs_the_lease() {
     let work = database.collection::<Document>("work");
     work.insert_one(doc! { "_id": 1 }).session(&mut session).await.unwrap();
     assert_eq!(document(&database, "a").await.unwrap(), before, "nothing before the commit");
+    // A call for the lease is answered, and does not wait for the transaction.
+    assert!(leases.try_acquire("a").await.unwrap().granted().is_none());
     session.commit_transaction().await.unwrap();
 
     let after = document(&database, "a").await.unwrap();
@@ -134,7 +119,8 @@ async fn a_guard_that_arrives_after_a_take_over_fails_as_lost() {
 #[tokio::test]
 async fn a_guard_after_a_takeover_in_an_older_snapshot_conflicts() {
     let (error, commits) = guard_behind_a_take_over(true).await;
-    assert!(is_transient(&error), "{error:?}");
+    let Error::MongoDb(source) = error else { panic!("{error:?}") };
+    assert!(source.contains_label(TRANSIENT_TRANSACTION_ERROR), "{source:?}");
     assert!(!commits);
 }
 
@@ -161,90 +147,66 @@ async fn a_corrupt_expiry_is_neither_guarded_nor_renewed_but_reported() {
     let lease = leases.acquire("a").await.unwrap();
     let damage = doc! { "$set": { "expiresAt": "tomorrow" } };
     locks(&database).update_one(doc! { "name": "a" }, damage).await.unwrap();
-    let is_damage = |error: &Error| match error {
-        Error::Damaged { field, found, .. } => (*field, found.as_str()) == ("expiresAt", "string"),
-        _ => false,
-    };
-
     let mut session = transaction(&database).await;
-    let refused = lease.guard(&mut session).await.unwrap_err();
-    assert!(is_damage(&refused), "{refused}");
+    let of_the_guard = lease.guard(&mut session).await.unwrap_err();
     session.abort_transaction().await.unwrap();
-    let refused = lease.renew().await.unwrap_err();
-    assert!(is_damage(&refused), "{refused}");
+    for error in [of_the_guard, lease.renew().await.unwrap_err()] {
+        let Error::Damaged { field: "expiresAt", found, .. } = error else { panic!("{error:?}") };
+        assert_eq!(found, "string");
+    }
     let found = document(&database, "a").await.unwrap();
     assert_eq!(found.get_str("expiresAt").unwrap(), "tomorrow", "it was mended by us");
     // The earlier grant is held until its time is over.
     assert!(lease.is_valid());
 }
 
-#[tokio::test]
-async fn a_conflict_is_never_reported_as_a_loss() {
-    let (database, leases) = setup().await;
-    let lease = leases.acquire("a").await.unwrap();
-    let _blocker = writing_transaction(&database).await;
-
-    let mut session = transaction(&database).await;
-    let error = lease.guard(&mut session).await.unwrap_err();
-    assert!(is_transient(&error), "{error:?}");
-    assert!(lease.is_valid());
-    // As the driver's own error, it has the label that its helper looks for.
-    assert!(DriverError::from(error).contains_label(TRANSIENT_TRANSACTION_ERROR));
-}
-
-/// A user's function: `?` turns our error into the driver's.
-async fn book(
+/// Books under the lease by the driver's helper. Returns how it ended, after how many tries, and how much is booked. The
+/// transaction that conflicts with the first try is gone at the second.
+async fn booked(
+    database: &TestDatabase,
     lease: &Lease,
-    work: &Collection<Document>,
-    session: &mut ClientSession,
-) -> Result<(), DriverError> {
-    lease.guard(session).await?;
-    work.insert_one(doc! { "by": lease.name() }).session(session).await?;
-    Ok(())
+    mut conflict: Option<ClientSession>,
+) -> (Result<(), DriverError>, u32, u64) {
+    database.create_collection("work").await.unwrap();
+    let work = database.collection::<Document>("work");
+    let mut tries = 0;
+    let mut session = database.client().start_session().await.unwrap();
+    let run = session.start_transaction().and_run2(async |session| {
+        tries += 1;
+        if tries == 2
+            && let Some(other) = &mut conflict
+        {
+            other.abort_transaction().await?;
+        }
+        // This turns our error into the driver's.
+        lease.guard(session).await?;
+        work.insert_one(doc! { "by": lease.name() }).session(session).await?;
+        Ok(())
+    });
+    let result = run.await;
+    (result, tries, work.count_documents(doc! {}).await.unwrap())
 }
 
 #[tokio::test]
 async fn the_drivers_helper_tries_again_what_was_a_conflict() {
     let (database, leases) = setup().await;
-    database.create_collection("work").await.unwrap();
-    let work = database.collection::<Document>("work");
     let lease = leases.acquire("a").await.unwrap();
-    let mut blocker = writing_transaction(&database).await;
-
-    let mut tries = 0;
-    let mut session = database.client().start_session().await.unwrap();
-    let run = session.start_transaction().and_run2(async |session| {
-        tries += 1;
-        // The conflict of the first try is gone at the second.
-        if tries == 2 {
-            blocker.abort_transaction().await?;
-        }
-        book(&lease, &work, session).await
-    });
-    run.await.unwrap();
-    assert_eq!(tries, 2);
-    assert_eq!(work.count_documents(doc! {}).await.unwrap(), 1);
+    let blocker = transaction_on(&database, doc! { "name": "a" }).await;
+    let (result, tries, count) = booked(&database, &lease, Some(blocker)).await;
+    result.unwrap();
+    assert_eq!((tries, count), (2, 1));
+    assert!(lease.is_valid());
 }
 
 #[tokio::test]
 async fn and_run2_stops_at_a_lost_lease_and_carries_the_reason() {
     let (database, leases) = setup().await;
-    database.create_collection("work").await.unwrap();
-    let work = database.collection::<Document>("work");
     let lease = leases.acquire("a").await.unwrap();
     leases.release("a", lease.value()).await.unwrap();
-
-    let mut tries = 0;
-    let mut session = database.client().start_session().await.unwrap();
-    let run = session.start_transaction().and_run2(async |session| {
-        tries += 1;
-        book(&lease, &work, session).await
-    });
-    let error = run.await.unwrap_err();
+    let (result, tries, count) = booked(&database, &lease, None).await;
+    let error = result.unwrap_err();
     let Some(Error::Lost { reason, .. }) = error.get_custom::<Error>() else {
         panic!("{error:?}");
     };
-    assert_eq!(*reason, LostReason::Removed);
-    assert_eq!(tries, 1);
-    assert_eq!(work.count_documents(doc! {}).await.unwrap(), 0);
+    assert_eq!((reason, tries, count), (&LostReason::Removed, 1, 0));
 }

@@ -62,7 +62,7 @@
 //! | `mongo-lease acquire NAME >&-` ended with 0, and its key was lost: Rust opens `/dev/null` in place of a closed output | `a_key_for_a_closed_output_is_refused_beforehand` |
 //! | One long name of another program made each row of `mongo-lease ls` 65,000 columns wide | `a_long_foreign_name_does_not_widen_all_rows` |
 //! | Where a filter excluded this crate's spans, a lease's token was recorded on the caller's own span | `a_span_of_the_callers_own_keeps_its_token` |
-//! | A detached lease's key, used up by a `resume`, still released the lease that was resumed with it | `a_used_key_releases_nothing_and_a_good_one_does` |
+//! | A detached lease's key, used up by a `resume`, still released the lease that was resumed with it | `a_detached_lease_is_renewed_resumed_once_and_released` |
 //! | On a server without majority reads, every call in a batch failed (code 148), and one lost lease would have cost its renewal batch | `batched_calls_are_granted_without_majority_reads`, `a_lookup_without_majority_reads_reads_locally` |
 //! | MongoDB 7.0 refuses `prepareUnique` under the strict Stable API, and a migration failed in its middle | `a_conversion_that_the_strict_api_refuses_is_an_obstacle` |
 //! | Entries that joined over more than a quarter of a second never came to share a heartbeat: four commands an interval in place of one | `heartbeats_of_entries_that_joined_apart_come_together` |

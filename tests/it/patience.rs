@@ -96,12 +96,8 @@ impl Listener {
 
     /// Returns when this lease was renewed that many times from now on.
     pub(crate) async fn renewals(&mut self, lease: &str, times: usize) {
-        let mut seen = 0;
-        self.find(|event| {
-            seen += usize::from(matches!(event, Event::Renewed { name, .. } if name == lease));
-            (seen == times).then_some(())
-        })
-        .await;
+        let is_such = |event: &Event| matches!(event, Event::Renewed { name, .. } if name == lease);
+        self.times(times, is_such).await;
     }
 
     /// Returns when a change stream wakes the manager's waiters.

@@ -89,27 +89,23 @@ fn everything_is_in_its_room() {
 #[test]
 fn files_functions_and_lines_are_short() {
     let mut found = String::new();
-    for folder in ALL {
-        for (path, text) in files(folder) {
-            let path = path.display();
-            let code = text.lines().filter(|line| is_code(line)).count();
-            if code > 300 {
-                writeln!(found, "{path}: {code} lines of code, and 300 are allowed").unwrap();
+    for (path, text) in ALL.into_iter().flat_map(files) {
+        let path = path.display();
+        let code = text.lines().filter(|line| is_code(line)).count();
+        if code > 300 {
+            writeln!(found, "{path}: {code} lines of code, and 300 are allowed").unwrap();
+        }
+        for (number, line) in text.lines().enumerate() {
+            let width = line.chars().count();
+            // A row of a table cannot be wrapped.
+            let is_row = line.trim_start().trim_start_matches(['/', '!']).starts_with(" |");
+            let limit = if is_code(line) { 100 } else { 120 };
+            if width > limit && !is_row {
+                writeln!(found, "{path}:{}: {width} columns", number + 1).unwrap();
             }
-            for (number, line) in text.lines().enumerate() {
-                let width = line.chars().count();
-                // A row of a table cannot be wrapped.
-                let is_row = line.trim_start().trim_start_matches(['/', '!']).starts_with(" |");
-                let limit = if is_code(line) { 100 } else { 120 };
-                if width > limit && !is_row {
-                    writeln!(found, "{path}:{}: {width} columns", number + 1).unwrap();
-                }
-            }
-            for (number, length) in functions(&text) {
-                if length > 70 {
-                    writeln!(found, "{path}:{number}: a function of {length} lines").unwrap();
-                }
-            }
+        }
+        for (number, length) in functions(&text).filter(|(_, length)| *length > 70) {
+            writeln!(found, "{path}:{number}: a function of {length} lines").unwrap();
         }
     }
     assert!(found.is_empty(), "too long:\n{found}");
@@ -137,29 +133,22 @@ fn is_code(line: &str) -> bool {
 
 /// The functions of a file, each with its first line and its number of lines: rustfmt puts the closing brace under the
 /// first letter.
-fn functions(text: &str) -> Vec<(usize, usize)> {
+fn functions(text: &str) -> impl Iterator<Item = (usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
-    let mut found = Vec::new();
-    for (number, line) in lines.iter().enumerate() {
-        let code = line.trim_start();
+    (0..lines.len()).filter_map(move |begin| {
+        let (line, code) = (lines[begin], lines[begin].trim_start());
         let is_function = code.starts_with("fn ")
             || code.starts_with("async fn ")
             || code.starts_with("pub") && code.contains(" fn ");
-        if !is_function {
-            continue;
-        }
         // A trait's method may have no body: then the signature ends with a semicolon.
-        let signature_end = lines[number..].iter().find(|line| line.ends_with(['{', ';', '}']));
-        if signature_end.is_some_and(|line| !line.ends_with('{')) {
-            continue;
+        let signature_end = lines[begin..].iter().find(|line| line.ends_with(['{', ';', '}']))?;
+        if !is_function || !signature_end.ends_with('{') {
+            return None;
         }
-        let indent = line.len() - code.len();
-        let close = format!("{}}}", " ".repeat(indent));
-        if let Some(length) = lines[number..].iter().position(|line| *line == close) {
-            found.push((number + 1, length + 1));
-        }
-    }
-    found
+        let close = format!("{}}}", " ".repeat(line.len() - code.len()));
+        let length = lines[begin..].iter().position(|line| *line == close)?;
+        Some((begin + 1, length + 1))
+    })
 }
 
 /// The Rust files below a folder, with their paths below it.

@@ -5,8 +5,6 @@ mod ends;
 mod keys;
 mod limits;
 mod losses;
-mod missing_keys;
-mod own_refusals;
 mod refusals;
 
 use std::convert::Infallible;

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Error, LeaseManager, Released};
-use mongo_lease_testbed::Server;
+use mongo_lease::{Error, Released};
 
-use crate::common::{document, migrated, refused, setup};
+use crate::common::{document, refused, setup};
 use crate::inspect::names_of;
 use crate::patience::locks;
-use crate::spy::Spy;
+use crate::spy::spied;
 
 /// Field paths, variables, operators, patterns, texts with quotes, and texts that are only long.
 fn hostile() -> Vec<String> {
@@ -67,19 +66,9 @@ async fn names_owners_values_and_metadata_come_back_as_they_went_in() {
     }
 }
 
-/// A manager, and the commands that it sends from now on.
-async fn spied_on() -> (LeaseManager, Spy) {
-    let server = Server::shared();
-    let database = migrated(server).await;
-    let (client, spy) = Spy::client(server).await;
-    let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
-    assert!(!spy.names().is_empty(), "the manager has looked at the server");
-    (leases, spy)
-}
-
 #[tokio::test]
 async fn what_cannot_be_a_name_is_refused_before_anything_is_sent() {
-    let (leases, spy) = spied_on().await;
+    let (_database, leases, spy) = spied(|builder| builder).await;
     let long = "x".repeat(513);
     let wide = "🔒".repeat(129);
     for bad in ["", "\0", "a\0b", long.as_str(), wide.as_str()] {
@@ -112,7 +101,7 @@ async fn what_cannot_be_a_name_is_refused_before_anything_is_sent() {
 
 #[tokio::test]
 async fn metadata_the_server_cannot_store_is_refused_before_sending() {
-    let (leases, spy) = spied_on().await;
+    let (_database, leases, spy) = spied(|builder| builder).await;
     let deep =
         |levels: u32| (0..levels).fold(doc! { "at": "the bottom" }, |inner, _| doc! { "a": inner });
     let wide = |length: usize| doc! { "a": "x".repeat(length) };

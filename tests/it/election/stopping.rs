@@ -13,11 +13,10 @@ use crate::patience::{PATIENCE, soon, until};
 use crate::worker::{Worker, as_worker, say};
 
 /// Returns when that many processes wait to be elected.
-async fn until_followers(database: &TestDatabase, count: usize) {
-    let followers = |document: Document| document.get_array("queue").map_or(0, Vec::len);
+async fn until_followers(leases: &LeaseManager, count: usize) {
     let are_there = async || {
-        let document = document(database, NAME).await?;
-        (followers(document) == count).then_some(())
+        let leader = leases.get(NAME).await.unwrap()?;
+        (leader.waiting == count).then_some(())
     };
     until("the queue has the expected length", are_there).await;
 }
@@ -36,25 +35,12 @@ async fn a_stop_between_the_election_and_the_work_is_told() {
         leadership.release().await.unwrap();
         let campaign = soon("the campaign ends", election.campaign()).await;
         assert!(matches!(campaign, Err(Error::Stopped)), "{campaign:?}");
+        let run = soon("the run ends", election.run(async |_| panic!("it was stopped"))).await;
+        assert!(matches!(run, Err(Error::Stopped)), "{run:?}");
         backend.until_nothing_is_left().await;
         // Another election of the same name is not stopped.
         let other = soon("the other", Election::new(&leases, NAME).campaign()).await.unwrap();
         assert!(other.lease().is_valid());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_stop_tells_the_leader_and_ends_later_terms() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let election = Election::new(&leases, NAME);
-        let term = begin_term(&election).await;
-        election.stop();
-        assert_eq!(soon("the end", term).await.unwrap().unwrap(), Stop::Asked);
-        backend.until_nothing_is_left().await;
-        let again = soon("the next term", election.run(async |_| panic!("it was stopped"))).await;
-        assert!(matches!(again, Err(Error::Stopped)), "{again:?}");
     })
     .await;
 }
@@ -109,9 +95,9 @@ async fn a_follower_that_gets_sigterm_leaves_the_queue_and_ends() {
     let (database, leases) = setup().await;
     let leader = Election::new(&leases, NAME).campaign().await.unwrap();
     let mut follower = Worker::start(TEST, Server::shared().uri(), &database);
-    until_followers(&database, 1).await;
+    until_followers(&leases, 1).await;
     follower.terminate();
-    until_followers(&database, 0).await;
+    until_followers(&leases, 0).await;
     assert_eq!(follower.says().await, "it followed");
     assert!(leader.lease().is_valid());
 }

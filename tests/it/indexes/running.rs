@@ -10,29 +10,23 @@ use super::{
 use crate::lent::lent_server;
 use crate::patience::locks;
 
+/// A refused upsert creates a collection that was dropped, without an index but that on `_id`.
 #[tokio::test]
 async fn an_acquire_after_the_index_was_dropped_is_refused() {
-    let database = fresh().await;
-    let leases = ensure(&database).await.unwrap();
-    let lease = leases.acquire("a").await.unwrap();
-    run(&database, doc! { "dropIndexes": "locks", "index": "name_1" }).await;
-    grants_nothing(&leases, "a").await;
-    grants_nothing(&leases, "b").await;
-    lease.release().await.unwrap();
-    ensures_and_grants(&database).await;
-}
-
-#[tokio::test]
-async fn an_acquire_after_the_collection_was_dropped_is_refused() {
-    let database = fresh().await;
-    let leases = ensure(&database).await.unwrap();
-    run(&database, doc! { "drop": "locks" }).await;
-    grants_nothing(&leases, "a").await;
-    // The refused upsert has created the collection again, without an index.
-    assert_eq!(listed(&database).await.len(), 1);
-    grants_nothing(&leases, "a").await;
-    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
-    ensures_and_grants(&database).await;
+    let of_the_index = doc! { "dropIndexes": "locks", "index": "name_1" };
+    for (drop, indexes_left) in [(of_the_index, 2), (doc! { "drop": "locks" }, 1)] {
+        let database = fresh().await;
+        let leases = ensure(&database).await.unwrap();
+        let lease = leases.acquire("a").await.unwrap();
+        run(&database, drop).await;
+        for name in ["a", "b"] {
+            grants_nothing(&leases, name).await;
+        }
+        assert_eq!(listed(&database).await.len(), indexes_left);
+        lease.release().await.unwrap();
+        assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+        ensures_and_grants(&database).await;
+    }
 }
 
 /// Until it is ready the index refuses no duplicates, although the server lists it like the others.

@@ -134,22 +134,18 @@ fn paths(module: &str, code: &str) -> Vec<String> {
     let mut paths = Vec::new();
     let mut rest = String::new();
     for (number, piece) in code.split(';').enumerate() {
-        let line_starts = |word: &str| piece.trim_start().starts_with(word);
-        let statement = ["use ", "pub use ", "pub(crate) use ", "pub(super) use "]
-            .into_iter()
-            .find(|word| line_starts(word))
-            .map(|word| (word, piece.trim_start().trim_start_matches(word)));
-        match statement {
-            Some((word, tree)) => {
-                let tree: String = tree.split_whitespace().collect::<Vec<_>>().join(" ");
-                let is_shown = word != "use ";
+        let (visible, tree) = piece.split_once("use ").unwrap_or(("no import", ""));
+        match visible.trim_start() {
+            visible @ ("" | "pub " | "pub(crate) " | "pub(super) ") => {
+                let tree = tree.split_whitespace().collect::<Vec<_>>().join(" ");
+                let is_shown = !visible.is_empty();
                 paths.extend(expanded(&tree).into_iter().filter(|path| {
                     let path = path.trim_start_matches("self::");
                     let is_child = !path.starts_with("crate::") && !path.starts_with("super::");
                     !(is_shown && is_child)
                 }));
             }
-            None => {
+            _ => {
                 rest.push_str(if number > 0 { ";" } else { "" });
                 rest.push_str(piece);
             }

@@ -15,17 +15,13 @@ const IMPURE: &str = "\
 #[test]
 fn the_core_is_pure() {
     // None of these is a driver, a runtime, or a source of times.
-    const PURE: [&str; 5] = ["bson2", "bson3", "chrono", "humantime", "serde"];
-    assert_eq!(dependencies("core"), PURE, "what the core depends on");
+    let pure = ["bson2", "bson3", "chrono", "humantime", "serde"];
     // The tests of the commands have a server.
-    let (files, found) = impure("core", &["commands/tests/"], may_import);
-    assert!(files > 30, "{files} files");
-    assert!(found.is_empty(), "what is not pure in the core:\n{found}");
+    assert_pure("core", &pure, 30, &["commands/tests/"], may_import);
 }
 
 #[test]
 fn the_store_in_memory_is_pure() {
-    assert_eq!(dependencies("memory"), ["chrono", "mongo-lease-core"]);
     // Its documents know nothing of the commands that are carried out on them.
     let may_import = |path: &str, target: &str| match path {
         "journal.rs" | "leases.rs" | "pattern.rs" => {
@@ -35,21 +31,15 @@ fn the_store_in_memory_is_pure() {
         }
         _ => true,
     };
-    let (files, found) = impure("memory", &["tests.rs"], may_import);
-    assert!(files > 5, "{files} files");
-    assert!(found.is_empty(), "what is not pure in the store in memory:\n{found}");
+    assert_pure("memory", &["chrono", "mongo-lease-core"], 5, &["tests.rs"], may_import);
 }
 
+/// A simulation calls it on its one thread, with a clock that stands.
 #[test]
 fn the_checker_is_pure() {
-    // A simulation calls it on its one thread, with a clock that stands.
-    let names = dependencies("tests/checker");
     // The first two are maps.
     let pure = ["foldhash", "indexmap", "mongo-lease-core", "serde", "serde_json"];
-    assert_eq!(names, pure, "what the checker depends on");
-    let (files, found) = impure("tests/checker", &[], |_, _| true);
-    assert!(files > 5, "{files} files");
-    assert!(found.is_empty(), "what is not pure in the checker:\n{found}");
+    assert_pure("tests/checker", &pure, 5, &[], |_, _| true);
 }
 
 /// The packages that a package depends on.
@@ -60,13 +50,16 @@ fn dependencies(package: &str) -> Vec<String> {
     dependencies.filter_map(|line| Some(line.split_once(" = ")?.0.to_owned())).collect()
 }
 
-/// How many files a package has without those of its tests, and which of their lines are impure or import a module of
-/// the core that they may not.
-fn impure(
+/// Asserts that a package depends on these packages alone, and that in its code, of more files than that and without
+/// these tests, no line is impure or imports a module that it may not.
+fn assert_pure(
     package: &str,
+    pure: &[&str],
+    files_min: usize,
     tests: &[&str],
     may_import: impl Fn(&str, &str) -> bool,
-) -> (usize, String) {
+) {
+    assert_eq!(dependencies(package), pure, "what {package} depends on");
     let (mut files, mut found) = (BTreeSet::new(), String::new());
     for (path, number, line) in code_lines(&format!("{package}/src")) {
         if tests.iter().any(|tests| path.starts_with(tests)) {
@@ -82,7 +75,8 @@ fn impure(
         }
         files.insert(path);
     }
-    (files.len(), found)
+    assert!(files.len() > files_min, "{} files in {package}", files.len());
+    assert!(found.is_empty(), "what is not pure in {package}:\n{found}");
 }
 
 /// Whether this file of the core may import from this module of it.

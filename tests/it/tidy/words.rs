@@ -111,26 +111,18 @@ fn one_name_means_one_thing() {
 
 /// The types and traits that a file declares outside of functions and tests.
 fn types(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().take_while(|line| *line != "mod tests {").filter_map(|line| {
-        let line = ["pub(crate) ", "pub(super) ", "pub "]
-            .iter()
-            .find_map(|visible| line.strip_prefix(visible))
-            .unwrap_or(line);
-        let rest =
-            ["struct ", "enum ", "trait ", "type "].iter().find_map(|it| line.strip_prefix(it))?;
-        rest.split(|letter: char| !letter.is_alphanumeric()).next()
-    })
+    let lines = text.lines().take_while(|line| *line != "mod tests {");
+    let outside = lines.filter(|line| !line.starts_with(' ')).filter_map(declaration);
+    outside.filter(|(kind, _)| TYPES.contains(kind)).map(|(_, name)| name)
 }
 
 #[test]
 fn no_sentence_begins_with_a_riddle() {
     let mut found = String::new();
-    for folder in ALL {
-        for (path, text) in files(folder) {
-            for (number, line) in text.lines().enumerate() {
-                if comment(line).is_some_and(begins_with_a_riddle) {
-                    writeln!(found, "{}:{}: {}", path.display(), number + 1, line.trim()).unwrap();
-                }
+    for (path, text) in ALL.into_iter().flat_map(files) {
+        for (number, line) in text.lines().enumerate() {
+            if comment(line).is_some_and(begins_with_a_riddle) {
+                writeln!(found, "{}:{}: {}", path.display(), number + 1, line.trim()).unwrap();
             }
         }
     }
@@ -214,7 +206,7 @@ fn a_glossary_term_names_one_thing() {
     let mut named = 0;
     let all = HOUSE.into_iter().flat_map(files_below);
     for (path, text) in all.filter(|(path, _)| !path.contains("tests")) {
-        for name in declared(&text).map(snake) {
+        for name in declared(&text) {
             if let Some((_, files)) = bearers.iter().find(|(term, _)| *term == name) {
                 named += 1;
                 if !files.contains(&path.as_str()) {
@@ -232,26 +224,31 @@ fn declarations_are_found_in_every_form() {
     let text = "pub(crate) struct Grant {\n    pub async fn hand_off(\nconst MAYBE_APPLIED: u8\n\
                 pub const fn limit(self)\npub mod entry {\n    type Value: Clone;\n\
                 // fn guard()\nlet fn_echo = 1;";
-    let names: Vec<_> = declared(text).map(snake).collect();
+    let names: Vec<_> = declared(text).collect();
     assert_eq!(names, ["grant", "hand_off", "maybe_applied", "limit", "entry", "value"]);
 }
 
-/// The names of the types, modules, functions and constants of a file, of traits and functions too.
-fn declared(text: &str) -> impl Iterator<Item = &str> {
-    const KINDS: [&str; 8] = ["struct", "enum", "trait", "type", "mod", "fn", "const", "static"];
-    text.lines().filter_map(|line| {
-        let line = line.trim_start();
-        let line = match line.strip_prefix("pub(") {
-            Some(rest) => rest.split_once(") ")?.1,
-            None => line.strip_prefix("pub ").unwrap_or(line),
-        };
-        let line = line.strip_prefix("async ").unwrap_or(line);
-        let line = line.strip_prefix("const fn ").map_or(line, |_| &line["const ".len()..]);
-        let (kind, rest) = line.split_once(' ')?;
-        let is_name = |letter: char| letter.is_alphanumeric() || letter == '_';
-        let name = rest.split(|letter: char| !is_name(letter)).next()?;
-        (KINDS.contains(&kind) && !name.is_empty()).then_some(name)
-    })
+/// The names of the types, modules, functions and constants of a file, with their words in lower case.
+fn declared(text: &str) -> impl Iterator<Item = String> {
+    text.lines().filter_map(declaration).map(|(_, name)| snake(name))
+}
+
+const TYPES: [&str; 4] = ["struct", "enum", "trait", "type"];
+const OTHERS: [&str; 4] = ["mod", "fn", "const", "static"];
+
+/// The kind and the name of what a line declares, in a trait or a function too.
+fn declaration(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim_start();
+    let line = match line.strip_prefix("pub(") {
+        Some(rest) => rest.split_once(") ")?.1,
+        None => line.strip_prefix("pub ").unwrap_or(line),
+    };
+    let line = line.strip_prefix("async ").unwrap_or(line);
+    let line = line.strip_prefix("const fn ").map_or(line, |_| &line["const ".len()..]);
+    let (kind, rest) = line.split_once(' ')?;
+    let name = rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()?;
+    let is_known = TYPES.contains(&kind) || OTHERS.contains(&kind);
+    (is_known && !name.is_empty()).then_some((kind, name))
 }
 
 /// The same name in lower case, with its words separated by `_`.

@@ -10,10 +10,10 @@ use mongo_lease_tower::key::{self, KeyExtractor};
 use mongo_lease_tower::{InvalidKey, KeyRules, LeaseLayer};
 use serde_json::json;
 
-use super::{get, guarded, of_grpc};
+use super::{get, guarded, of_grpc, on_both};
 use crate::lent::lent_setup;
 
-pub(super) const HEADER: HeaderName = HeaderName::from_static("x-key");
+const HEADER: HeaderName = HeaderName::from_static("x-key");
 
 fn with_header(values: &[&[u8]]) -> Request<()> {
     let mut request = get("/");
@@ -238,4 +238,34 @@ async fn a_key_that_cannot_be_used_is_refused_and_nothing_is_sent() {
     assert_eq!(message, Some("50%25 of the soci%C3%A9t%C3%A9 is missing"));
     let sent = server.command_counts().await - before;
     assert_eq!((sent.find_and_modify, sent.update, sent.delete), (0, 0, 0));
+}
+
+#[tokio::test]
+async fn no_request_without_a_key_passes() {
+    on_both(async |leases, _| {
+        let mut service = guarded(&LeaseLayer::new(&leases, key::header(HEADER)).limit(3));
+        let requests: Vec<_> = (0..8).map(|_| service.send(get("/"))).collect();
+        for request in requests {
+            tokio::select! {
+                response = request => assert_eq!(response.unwrap().status(), 400),
+                _ = service.calls.recv() => panic!("a request without a key is inside"),
+            }
+        }
+    })
+    .await;
+}
+
+/// `nest` of axum removes the prefix before the layer sees the path.
+#[tokio::test]
+async fn a_path_that_does_not_fit_the_route_is_refused() {
+    on_both(async |leases, _| {
+        let id = key::path_parameter("/api/invoices/{id}/pay", "id").unwrap();
+        let mut service = guarded(&LeaseLayer::new(&leases, id));
+        let refused = service.refused(get("/invoices/42/pay")).await;
+        assert_eq!(refused.in_short(), (500, "lease_misconfigured".to_owned(), None));
+        assert!(!refused.body.contains("invoices"), "what the client sent: {}", refused.body);
+        let error = refused.refusal.error.unwrap().to_string();
+        assert!(error.contains("\"/invoices/42/pay\" does not fit \"/api/inv"), "{error}");
+    })
+    .await;
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::bson::{DateTime, doc};
 use mongo_lease::{Error, Tuning};
-use mongo_lease_tower::http::Request;
-use mongo_lease_tower::{LeaseLayer, RefusalKind};
+use mongo_lease_tower::http::{Request, Response};
+use mongo_lease_tower::{LeaseLayer, Refusal, RefusalKind};
 use serde_json::json;
 
 use super::{by_path, get, guarded, of_grpc, on_both};
@@ -14,23 +14,16 @@ use crate::common::{builder, setup};
 use crate::lent::lent_database;
 use crate::patience::locks;
 
-/// How a client of HTTP and one of gRPC are told that the resource is in use.
-pub(super) struct Told {
-    pub(super) status: u16,
-    pub(super) title: &'static str,
-    pub(super) detail: &'static str,
-    pub(super) grpc_status: &'static str,
-}
-
-pub(super) const CONFLICT: Told = Told {
-    status: 409,
-    title: "Conflict",
-    detail: "Another request for the same resource is being processed.",
-    grpc_status: "10",
-};
-
-/// Asserts that a request for the held lease `test:/a` is refused in these words, and in no others.
-pub(super) async fn assert_held(layer: &LeaseLayer, told: Told) {
+/// Asserts that a request for the held lease `test:/a` is refused with this status and its words, and with no others.
+pub(super) async fn assert_held(layer: &LeaseLayer, status: u16) {
+    let (title, detail, grpc_status) = match status {
+        409 => ("Conflict", "Another request for the same resource is being processed.", "10"),
+        _ => (
+            "Too Many Requests",
+            "Too many requests for the same resource are being processed.",
+            "8",
+        ),
+    };
     let mut service = guarded(layer);
     let held = service.refused(get("/a")).await;
     assert_eq!(held.refusal.kind, RefusalKind::Held);
@@ -39,12 +32,9 @@ pub(super) async fn assert_held(layer: &LeaseLayer, told: Told) {
     assert_eq!(held.header("content-type"), Some("application/problem+json"));
     assert_eq!(held.header("cache-control"), Some("no-store"));
     assert_eq!(held.header("retry-after"), Some("1"), "a request ends before its lease");
-    assert_eq!(held.status, told.status);
+    assert_eq!(held.status, status);
     let expected = json!({
-        "type": "about:blank",
-        "title": told.title,
-        "status": told.status,
-        "detail": told.detail,
+        "type": "about:blank", "title": title, "status": status, "detail": detail,
         "code": "lease_held",
     });
     assert_eq!(held.problem(), expected);
@@ -52,8 +42,8 @@ pub(super) async fn assert_held(layer: &LeaseLayer, told: Told) {
     let held = service.refused(of_grpc("/a")).await;
     let names = ["content-type", "grpc-message", "grpc-retry-pushback-ms", "grpc-status"];
     assert_eq!(held.headers(), names);
-    assert_eq!(held.header("grpc-status"), Some(told.grpc_status));
-    assert_eq!(held.header("grpc-message"), Some(told.detail));
+    assert_eq!(held.header("grpc-status"), Some(grpc_status));
+    assert_eq!(held.header("grpc-message"), Some(detail));
     assert_eq!(held.header("grpc-retry-pushback-ms"), Some("1000"));
     assert_eq!(held.status, 200);
     assert!(held.is_empty);
@@ -65,7 +55,7 @@ async fn held_is_409_with_a_second_and_a_problem_that_names_nobody() {
     on_both(async |leases, backend| {
         let others = backend.builder().owner("secret-service").build().await.unwrap();
         let _held = others.acquire("test:/a").ttl(Duration::from_secs(20)).await.unwrap();
-        assert_held(&by_path(&leases), CONFLICT).await;
+        assert_held(&by_path(&leases), 409).await;
         // gRPC-Web is another protocol.
         let web = Request::post("/a").header("content-type", "application/grpc-web+proto");
         let refused = guarded(&by_path(&leases)).refused(web.body(()).unwrap()).await;
@@ -85,7 +75,7 @@ async fn a_hostile_document_gets_nothing_into_an_answer() {
         "grant": { "value": "v", "id": "v", "owner": OWNER },
     };
     locks(&database).insert_one(document).await.unwrap();
-    assert_held(&by_path(&leases), CONFLICT).await;
+    assert_held(&by_path(&leases), 409).await;
 }
 
 #[tokio::test]
@@ -153,6 +143,26 @@ async fn a_wrong_option_is_500_and_a_shut_down_manager_503() {
         leases.shutdown().await;
         let refused = guarded(&by_path(&leases)).refused(get("/a")).await;
         assert_eq!(refused.in_short(), (503, "lease_unavailable".to_owned(), None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn status_headers_and_body_of_a_refusal_are_the_users() {
+    on_both(async |leases, _| {
+        let _held = leases.acquire("test:/a").owner("billing").await.unwrap();
+        let layer = by_path(&leases).refuse_with(|refusal: &Refusal| {
+            let owner = refusal.holder().and_then(|held| held.owner.clone()).unwrap_or_default();
+            let answer = Response::builder().status(429).header("x-own", owner);
+            answer.body("we are at it".into()).unwrap()
+        });
+        let held = guarded(&layer).refused(get("/a")).await;
+        assert_eq!(held.headers(), ["x-own"]);
+        assert!(held.header("x-own").unwrap().starts_with("billing@"), "{:?}", held.headers);
+        assert_eq!((held.status.as_u16(), &*held.body), (429, "we are at it"));
+        // Still available to code that writes logs.
+        assert_eq!(held.refusal.kind, RefusalKind::Held);
+        assert_eq!(held.refusal.name.as_deref(), Some("test:/a"));
     })
     .await;
 }
