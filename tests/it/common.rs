@@ -59,7 +59,6 @@ pub(crate) fn patient(builder: LeaseManagerBuilder) -> LeaseManagerBuilder {
     builder.ttl(3 * PATIENCE).tuning(Tuning::default().attempt_timeout(PATIENCE))
 }
 
-/// The document of a lease.
 pub(crate) async fn document(database: &TestDatabase, name: &str) -> Option<Document> {
     let locks = database.collection::<Document>("locks");
     locks.find_one(doc! { "name": name }).await.expect("a look at the document")

@@ -21,7 +21,6 @@ async fn started(options: &[&str]) -> (LineProcess, String) {
     (dev, uri)
 }
 
-/// The database that the connection string names.
 async fn database_of(uri: &str) -> Database {
     let client = Client::with_uri_str(uri).await.expect("a connection string");
     client.default_database().expect("it names a database")

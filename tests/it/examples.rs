@@ -17,7 +17,6 @@ pub(crate) fn example(name: &str) -> PathBuf {
     path
 }
 
-/// Runs the command, and returns its output.
 async fn run(command: std::process::Command) -> String {
     let mut command = Command::from(command);
     command.env_remove("MONGODB_URI").stdin(Stdio::null()).kill_on_drop(true);

@@ -160,8 +160,8 @@ async fn a_corrupt_expiry_is_neither_guarded_nor_renewed_but_reported() {
     assert!(lease.is_valid());
 }
 
-/// Books under the lease by the driver's helper. Returns how it ended, after how many tries, and how much is booked. The
-/// transaction that conflicts with the first try is gone at the second.
+/// Books under the lease by the driver's helper. Returns how it ended, after how many tries, and how much is booked.
+/// The transaction that conflicts with the first try is gone at the second.
 async fn booked(
     database: &TestDatabase,
     lease: &Lease,

@@ -14,12 +14,10 @@ use crate::common::granted;
 /// The package with the binary that the message names.
 const MIGRATIONS: &str = "mongo-lease-migrations";
 
-/// An empty database.
 pub(crate) async fn fresh() -> TestDatabase {
     Server::shared().database().await
 }
 
-/// A database with these indexes on the leases.
 pub(crate) async fn with_indexes(indexes: impl IntoIterator<Item = Document>) -> TestDatabase {
     let database = fresh().await;
     for index in indexes {
@@ -62,11 +60,8 @@ pub(crate) async fn build(database: &Database) -> mongo_lease::Result<LeaseManag
 /// Ensures the indexes. After that a manager is built without ensuring them, and grants leases.
 pub(crate) async fn ensures_and_grants(database: &Database) {
     ensure(database).await.expect("the indexes are made");
-    grants(&build(database).await.expect("the indexes are there")).await;
-}
-
-pub(crate) async fn grants(leases: &LeaseManager) {
-    let lease = granted(leases, "a").await;
+    let leases = build(database).await.expect("the indexes are there");
+    let lease = granted(&leases, "a").await;
     assert_eq!(lease.release().await.expect("a release"), Released::Released);
 }
 

@@ -188,7 +188,6 @@ async fn documents_of_other_programs_with_odd_names_are_passed_over() {
     }
 }
 
-/// The names that a list shows.
 pub(crate) async fn names_of(list: List) -> Vec<String> {
     list.stream().unwrap().map_ok(|info| info.name).try_collect().await.unwrap()
 }

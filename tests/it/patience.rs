@@ -114,7 +114,6 @@ impl Listener {
         .await
     }
 
-    /// All events so far.
     pub(crate) fn so_far(&mut self) -> Vec<Event> {
         let mut all = Vec::new();
         // Unconstrained: the runtime would make us pause after a hundred.
@@ -125,7 +124,6 @@ impl Listener {
     }
 }
 
-/// The collection of the leases.
 pub(crate) fn locks(database: &Database) -> Collection<Document> {
     database.collection("locks")
 }

@@ -133,6 +133,10 @@ async fn handles(shown: &mut Shown, builder: &LeaseManagerBuilder) {
     shown.debug("a shut-down manager's answer", &leases.acquire("a").await);
 }
 
+fn impatient() -> Tuning {
+    Tuning::default().attempt_timeout(Duration::from_secs(1))
+}
+
 /// Refusals of the server and of the driver.
 async fn refusals(shown: &mut Shown, database: &TestDatabase) {
     // A user without the privilege.
@@ -147,14 +151,12 @@ async fn refusals(shown: &mut Shown, database: &TestDatabase) {
     let nobody = format!("mongodb://root:{PASSWORD}@127.0.0.1:1/?serverSelectionTimeoutMS=100");
     for uri in [uri, nobody] {
         let database = open(&uri, database, None).await;
-        let builder = LeaseManager::builder(&database)
-            .tuning(Tuning::default().attempt_timeout(Duration::from_secs(1)));
+        let builder = LeaseManager::builder(&database).tuning(impatient());
         shown.error(&builder.build().await.expect_err("a manager"));
     }
     // Invalid addresses concern only the program and the driver.
-    for uri in [format!("mongodb://root:{PASSWORD}@127.0.0.1:port/")] {
-        shown.display("an address", &ClientOptions::parse(uri).await.expect_err("options"));
-    }
+    let uri = format!("mongodb://root:{PASSWORD}@127.0.0.1:port/");
+    shown.display("an address", &ClientOptions::parse(uri).await.expect_err("options"));
 }
 
 /// Refusals that a holder gets: the server repeats the command, with the lease's value in it.
@@ -177,8 +179,7 @@ async fn refused_writes(shown: &mut Shown) {
 async fn doubts(shown: &mut Shown, database: &TestDatabase) {
     let uri = users::server().uri_as(database.name(), PASSWORD);
     let faulty = open(&uri, database, Some(FAULTY)).await;
-    let builder = LeaseManager::builder(&faulty)
-        .tuning(Tuning::default().attempt_timeout(Duration::from_secs(1)));
+    let builder = LeaseManager::builder(&faulty).tuning(impatient());
     let builder = builder.release_timeout(Duration::from_secs(1));
     let leases = builder.shutdown_timeout(Duration::from_secs(1)).build().await.unwrap();
     let mut events = Listener::of(&leases);

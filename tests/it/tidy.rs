@@ -6,7 +6,7 @@ mod words;
 
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The modules from the top down: each may import those below it, and no other.
 ///
@@ -178,7 +178,8 @@ pub(crate) fn files(folder: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
-        for entry in entries(&folder) {
+        for entry in fs::read_dir(&folder).into_iter().flatten() {
+            let entry = entry.unwrap().path();
             if entry.is_dir() && !entry.ends_with("target") {
                 folders.push(entry);
             } else if entry.extension().is_some_and(|extension| extension == "rs") {
@@ -189,11 +190,4 @@ pub(crate) fn files(folder: &str) -> Vec<(PathBuf, String)> {
     }
     assert!(!found.is_empty() || folder == "migrations/tests", "no files below {folder}");
     found
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    match fs::read_dir(folder) {
-        Ok(entries) => entries.map(|entry| entry.unwrap().path()).collect(),
-        Err(_) => Vec::new(),
-    }
 }

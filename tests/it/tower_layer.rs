@@ -48,7 +48,6 @@ struct Refused {
     is_empty: bool,
 }
 
-/// A handler behind this layer.
 fn guarded(layer: &LeaseLayer) -> Guarded {
     let (sender, calls) = mpsc::unbounded_channel();
     let handler = service_fn(move |request: Request<()>| {
@@ -98,7 +97,6 @@ impl Guarded {
         Working { response, lease, answer }
     }
 
-    /// A request for this path that the handler works on.
     async fn at_work(&mut self, path: &str) -> Working {
         let response = self.send(get(path));
         self.handles(response).await
@@ -162,7 +160,6 @@ impl Refused {
     }
 }
 
-/// The status and the whole body.
 async fn read(answer: Answer) -> (StatusCode, String) {
     let status = answer.status();
     let body = soon("the whole body", answer.into_body().collect()).await.expect("a body");

@@ -125,36 +125,30 @@ async fn spans_and_events_have_name_and_token_but_never_the_value() {
     let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
     let (database, leases) = setup().await;
     let lease = leases.acquire("job").await.unwrap();
-    let token = lease.token().unwrap().to_string();
+    let token = format!("lease.token={}", lease.token().unwrap());
     let value = lease.value().to_owned();
     lease.renew().await.unwrap();
     lease.release().await.unwrap();
 
     let lines = lines.taken();
-    let has = |part: &[&str]| lines.iter().any(|line| part.iter().all(|part| line.contains(part)));
+    let assert_has = |parts: &[&str]| {
+        let is_it = |line: &String| parts.iter().all(|part| line.contains(part));
+        assert!(lines.iter().any(is_it), "{parts:?}: {lines:#?}");
+    };
     let namespace = format!("db.namespace=\"{}\"", database.name());
-    for span in ["acquire", "renew", "release"] {
+    for (span, token) in [("acquire", ""), ("renew", &token), ("release", &token)] {
         let begin = format!("mongo_lease.{span} otel.kind=\"client\" db.system.name=\"mongodb\"");
-        let parts = [&begin, &namespace, "db.collection.name=\"locks\"", "lease.name=\"job\""];
-        assert!(has(&parts), "no span {span}: {lines:#?}");
-    }
-    for span in ["renew", "release"] {
-        let parts = [&format!("mongo_lease.{span} "), &format!("lease.token={token}")[..]];
-        assert!(has(&parts), "{span} without its token: {lines:#?}");
+        let collection = "db.collection.name=\"locks\"";
+        assert_has(&[&begin, &namespace, collection, "lease.name=\"job\"", token]);
     }
     for event in ["lease granted", "lease renewed", "lease released"] {
-        let token = format!("lease.token={token}");
-        assert!(has(&[event, "lease.name=\"job\"", &token]), "no event {event}: {lines:#?}");
+        assert_has(&[event, "lease.name=\"job\"", &token]);
     }
     let recorded: Vec<&str> = lines.iter().filter_map(|it| it.strip_prefix("recorded ")).collect();
-    let expected = [
-        &format!("lease.token={token}"),
-        "mongo_lease.outcome=\"granted\"",
-        "mongo_lease.outcome=\"renewed\"",
-        "mongo_lease.outcome=\"released\"",
-    ];
-    assert_eq!(recorded, expected, "{lines:#?}");
-    assert!(!has(&[&value]), "a value was written: {lines:#?}");
+    let outcome = |outcome: &str| format!("mongo_lease.outcome=\"{outcome}\"");
+    let outcomes = ["granted", "renewed", "released"].map(outcome);
+    assert_eq!(recorded, [&token, &outcomes[0], &outcomes[1], &outcomes[2]], "{lines:#?}");
+    assert!(!lines.iter().any(|line| line.contains(&value)), "a value was written: {lines:#?}");
 }
 
 #[tokio::test]

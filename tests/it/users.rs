@@ -28,7 +28,6 @@ pub(crate) async fn migrated() -> TestDatabase {
     database
 }
 
-/// All privileges except this one.
 pub(crate) fn all_but(missing: &str) -> Vec<&'static str> {
     ALL.into_iter().filter(|action| *action != missing).collect()
 }
@@ -47,12 +46,10 @@ pub(crate) async fn log_in(database: &TestDatabase) -> Database {
     database.through(&client_of(database.name()).await)
 }
 
-/// Makes a user with this role.
 pub(crate) async fn make_user(name: &str, role: Document) {
     server().admin(doc! { "createUser": name, "pwd": PASSWORD, "roles": [role] }).await;
 }
 
-/// A new client of this user's.
 pub(crate) async fn client_of(user: &str) -> Client {
     Client::with_uri_str(server().uri_as(user, PASSWORD)).await.expect("an address")
 }

@@ -1,19 +1,18 @@
 //! `Election::stop`: before, during and after the campaign, from any clone and thread.
 
-use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{Election, Error, LeaseManager, Stop, Tuning};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_testbed::Server;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{NAME, begin_term};
+use super::NAME;
 use crate::both::check;
-use crate::common::{builder, document, setup};
+use crate::common::{builder, setup};
 use crate::lent::lent_database;
 use crate::patience::{PATIENCE, soon, until};
 use crate::worker::{Worker, as_worker, say};
 
 /// Returns when that many processes wait to be elected.
-async fn until_followers(leases: &LeaseManager, count: usize) {
+async fn until_followers(leases: &LeaseManager, count: u32) {
     let are_there = async || {
         let leader = leases.get(NAME).await.unwrap()?;
         (leader.waiting == count).then_some(())

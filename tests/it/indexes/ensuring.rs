@@ -3,12 +3,8 @@
 use futures_util::future::join_all;
 use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
 use mongo_lease::{Error, LeaseManager};
-use mongo_lease_testbed::{Server, Version};
 
-use super::{
-    blocked, build, ensure, ensures_and_grants, fresh, index, listed, on_name, refused, run, stuck,
-    with_indexes,
-};
+use super::{build, ensure, ensures_and_grants, fresh, index, listed, refused, stuck};
 use crate::patience::locks;
 
 #[tokio::test]
@@ -26,21 +22,6 @@ async fn without_a_collection_ensuring_makes_both_indexes_once() {
     let before = listed(&database).await;
     ensure(&database).await.unwrap();
     assert_eq!(listed(&database).await, before);
-}
-
-/// A server before 6.0 begins no conversion.
-#[tokio::test]
-async fn a_half_done_conversion_is_refused_and_left_alone() {
-    let database = with_indexes([on_name(doc! { "unique": false })]).await;
-    let index = doc! { "name": "name_1", "prepareUnique": true };
-    let command = doc! { "collMod": "locks", "index": index };
-    if Server::shared().version().await < Version::new(6, 0) {
-        let error = database.run_command(command).await.expect_err("a server before 6.0 refuses");
-        assert!(error.to_string().contains("is an unknown field"), "{error}");
-    } else {
-        run(&database, command).await;
-    }
-    blocked(&database, "the index `name_1` on `name` is not unique").await;
 }
 
 #[tokio::test]

@@ -65,11 +65,10 @@ async fn a_refusal_says_how_many_permits_are_in_use() {
         assert!(matches!(refused, Error::Busy(_)));
         let begin = "lease \"tenant:7\" has 5 of 5 permits in use; the first expires in ";
         for text in [info.to_string(), refused.to_string()] {
-            let rest = text.strip_prefix(begin).unwrap_or_else(|| panic!("{text}"));
-            let (seconds, _) = rest.split_once(" s").unwrap_or_else(|| panic!("{text}"));
-            let seconds: f64 = seconds.parse().unwrap_or_else(|_| panic!("{text}"));
+            let rest = text.strip_prefix(begin);
+            let seconds = rest.and_then(|rest| rest.split_once(" s")?.0.parse::<f64>().ok());
             // The ttl and the maximum clock skew.
-            assert!(seconds > 0.0 && seconds <= 31.0, "{text}");
+            assert!(seconds.is_some_and(|it| it > 0.0 && it <= 31.0), "{text}");
         }
         let late = api.acquire().wait(Duration::from_secs(2)).await.unwrap_err().to_string();
         let end = "; 5 of 5 permits were in use when the database last answered";

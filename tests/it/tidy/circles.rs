@@ -206,30 +206,24 @@ fn resolve(modules: &Modules, module: &str, path: &str) -> Option<String> {
 
 /// A path from a module back to itself, if there is one.
 fn circle(imports: &Imports) -> Option<Vec<String>> {
-    fn walk(
-        imports: &Imports,
-        way: &mut Vec<String>,
-        done: &mut BTreeSet<String>,
-    ) -> Option<Vec<String>> {
-        let here = way.last().expect("somewhere").clone();
-        for next in imports.get(&here).into_iter().flatten() {
-            if let Some(begin) = way.iter().position(|module| module == next) {
-                let around = way[begin..].iter().chain([next]).cloned();
-                return Some(around.collect());
-            }
-            if !done.contains(next) {
-                way.push(next.clone());
-                if let Some(found) = walk(imports, way, done) {
-                    return Some(found);
-                }
-                way.pop();
-            }
-        }
-        done.insert(here);
-        None
+    let mut left = imports.clone();
+    let mut known = usize::MAX;
+    // A module that imports none of those that are left is in no circle.
+    while left.len() < known {
+        known = left.len();
+        let names: BTreeSet<String> = left.keys().cloned().collect();
+        left.retain(|_, imported| !imported.is_disjoint(&names));
     }
-    let mut done = BTreeSet::new();
-    imports.keys().find_map(|module| walk(imports, &mut vec![module.clone()], &mut done))
+    let mut way = vec![left.keys().next()?.clone()];
+    loop {
+        let mut imported = left[way.last().expect("somewhere")].iter();
+        let next = imported.find(|name| left.contains_key(*name)).expect("it is left");
+        let begin = way.iter().position(|module| module == next);
+        way.push(next.clone());
+        if let Some(begin) = begin {
+            return Some(way.split_off(begin));
+        }
+    }
 }
 
 /// How many floors the rooms of `src` may have: a room stands above all that it imports.

@@ -30,11 +30,9 @@ struct Streamed {
 
 impl Streamed {
     async fn under(layer: &LeaseLayer) -> Streamed {
-        let (pieces, receiver) = mpsc::unbounded_channel::<Piece>();
-        let frames = stream::unfold(receiver, async |mut receiver| {
-            let piece: Piece = receiver.recv().await?;
-            Some((piece.map(|text| http_body::Frame::data(Bytes::from(text))), receiver))
-        });
+        let (pieces, mut receiver) = mpsc::unbounded_channel::<Piece>();
+        let frames = stream::poll_fn(move |context| receiver.poll_recv(context))
+            .map(|piece| piece.map(|text| http_body::Frame::data(Bytes::from(text))));
         let frames = Arc::new(Mutex::new(Some(frames.boxed())));
         let handler = service_fn(move |request: Request<()>| {
             assert!(request.extensions().get::<HeldLease>().is_some());

@@ -1,13 +1,12 @@
 //! When a request's lease is acquired, and when it is released.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use mongo_lease_tower::http::request::Parts;
 use mongo_lease_tower::http::{Request, Response, StatusCode};
-use mongo_lease_tower::{HeldLease, KeyRules, LeaseLayer, key};
+use mongo_lease_tower::{KeyRules, LeaseLayer, key};
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::{by_path, get, guarded, on_both, read};
@@ -100,13 +99,10 @@ async fn a_client_that_goes_while_it_waits_leaves_nothing_behind() {
 #[tokio::test]
 async fn a_handler_that_panics_gives_its_lease_back() {
     on_both(async |leases, backend| {
-        let handler = service_fn(async |request: Request<()>| {
-            let lease = request.extensions().get::<HeldLease>().expect("a lease");
-            assert!(!lease.is_valid(), "this is the panic");
-            Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
-        });
-        let request = tokio::spawn(by_path(&leases).layer(handler).oneshot(get("/a")));
-        assert!(soon("the panic", request).await.unwrap_err().is_panic());
+        let working = guarded(&by_path(&leases)).at_work("/a").await;
+        // The handler waits for the test's answer, and panics without one.
+        drop((working.lease, working.answer));
+        assert!(soon("the panic", working.response).await.unwrap_err().is_panic());
         backend.until_nothing_is_left().await;
     })
     .await;
