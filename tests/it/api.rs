@@ -30,22 +30,6 @@ fn states_events_and_keys_can_be_serialized() {
 }
 
 #[test]
-fn what_is_built_on_them_goes_between_threads() {
-    // Never called: the test is that it compiles.
-    fn futures(election: &Election, leadership: Leadership, job: &ScheduledJob) {
-        value_is_send(&election.run(async |_| ()));
-        value_is_send(&election.campaign());
-        value_is_send(&election.leader());
-        value_is_send(&election.observe());
-        value_is_send(&leadership.until_stop());
-        value_is_send(&leadership.run(std::future::ready(())));
-        value_is_send(&leadership.release());
-        value_is_send(&job.run(async |_| ()));
-    }
-    let _: fn(&Election, Leadership, &ScheduledJob) = futures;
-}
-
-#[test]
 fn the_layer_goes_between_threads() {
     use mongo_lease_tower::{
         HeldLease, KeyRules, LeaseBody, LeaseLayer, LeaseService, Refusal, ResponseFuture,
@@ -81,10 +65,21 @@ fn public_futures_go_between_threads() {
         value_is_send(&lease.release());
     }
     let _: fn(&LeaseManager, Lease, LeaseKey, &str) = futures;
-    fn fenced(write: FencedWrite, collection: &Collection<Document>) {
+    fn of_users(
+        (election, leadership, job): (&Election, Leadership, &ScheduledJob),
+        (write, collection): (FencedWrite, &Collection<Document>),
+    ) {
+        value_is_send(&election.run(async |_| ()));
+        value_is_send(&election.campaign());
+        value_is_send(&election.leader());
+        value_is_send(&election.observe());
+        value_is_send(&leadership.until_stop());
+        value_is_send(&leadership.run(std::future::ready(())));
+        value_is_send(&leadership.release());
+        value_is_send(&job.run(async |_| ()));
         value_is_send(&write.send(collection).upsert(true).into_future());
     }
-    let _: fn(FencedWrite, &Collection<Document>) = fenced;
+    let _: fn(_, _) = of_users;
 }
 
 #[test]

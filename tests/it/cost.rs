@@ -1,36 +1,10 @@
 //! The cost of attempts for the server.
 
 use futures_util::TryStreamExt;
-use mongo_lease::LeaseManager;
 use mongo_lease::mongodb::bson::{Document, Timestamp, doc};
 use mongo_lease_testbed::TestDatabase;
 
-use crate::common::{document, patient, setup};
-use crate::lent::lent_database;
-use crate::spy::Spy;
-
-/// By the driver's events, and by the server's own count, which also includes what the driver hides.
-#[tokio::test]
-async fn an_acquire_is_one_command_and_so_is_a_release() {
-    let (server, database) = lent_database().await;
-    let (client, spy) = Spy::client(&server).await;
-    let leases = patient(LeaseManager::builder(&database.through(&client))).build().await.unwrap();
-    leases.acquire("before").await.unwrap().release().await.unwrap();
-    spy.names();
-    let before = server.command_counts().await;
-    let lease = leases.try_acquire("a").await.unwrap().granted().expect("it is free");
-    assert_eq!(spy.names(), ["findAndModify"]);
-    assert!(!leases.try_acquire("a").await.unwrap().is_granted());
-    assert_eq!(spy.names(), ["findAndModify"]);
-    lease.renew().await.unwrap();
-    assert_eq!(spy.names(), ["update"]);
-    lease.release().await.unwrap();
-    assert_eq!(spy.names(), ["delete"]);
-    assert_eq!(spy.failures(), Vec::<String>::new());
-    let counts = server.command_counts().await.since(&before);
-    let writes = (counts.find_and_modify, counts.update, counts.delete, counts.insert);
-    assert_eq!((writes, counts.find, counts.aggregate), ((2, 1, 1, 0), 0, 0), "{counts:?}");
-}
+use crate::common::{document, setup};
 
 #[tokio::test]
 async fn a_losing_attempt_writes_nothing() {

@@ -22,16 +22,12 @@ async fn failing_renewals_tell_what_is_left_and_then_comes_the_loss() {
     let mut left = vec![TTL];
     let reason = events.find(|event| match event {
         Event::Granted { .. } => None,
-        Event::RenewalFailed { name, remaining, reason, .. } => {
-            assert_eq!(name, "a");
+        Event::RenewalFailed { remaining, reason, .. } => {
             assert!(!reason.is_empty());
             left.push(*remaining);
             None
         }
-        Event::Lost { name, reason, .. } => {
-            assert_eq!(name, "a");
-            Some(reason.clone())
-        }
+        Event::Lost { reason, .. } => Some(reason.clone()),
         other => panic!("{other:?}"),
     });
     let reason = reason.await;
@@ -42,21 +38,6 @@ async fn failing_renewals_tell_what_is_left_and_then_comes_the_loss() {
         panic!("{reason}");
     };
     assert!(since >= TTL / 2 && since <= TTL, "{since:?}");
-}
-
-#[tokio::test]
-async fn a_renewal_that_fails_once_is_made_good() {
-    let (server, _database, leases) = lent_setup().await;
-    let mut events = Listener::of(&leases);
-    let failing = FailCommand::on(&["update"]).times(1).error_code(13).enable(server.uri()).await;
-    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-    events.find(|event| matches!(event, Event::RenewalFailed { .. }).then_some(())).await;
-    let Event::Renewed { remaining, .. } = events.next().await else {
-        panic!("it was not tried again");
-    };
-    assert!(remaining > TTL / 2, "{remaining:?}");
-    assert!(lease.is_valid());
-    assert_eq!(failing.disable().await, 1);
 }
 
 #[tokio::test]

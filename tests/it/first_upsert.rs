@@ -49,8 +49,10 @@ async fn one_of_32_tasks_wins_each_round_without_duplicate_key_errors() {
 /// One of the processes: in each round all its tasks make an attempt at once, and keep the lease if granted.
 async fn race() {
     let (uri, name) = crate::worker::whereabouts();
-    let (client, spy) = spy_on(&uri).await;
-    let database = client.database(&name);
+    let spy = Spy::default();
+    let mut options = ClientOptions::parse(&uri).await.unwrap();
+    spy.listen(&mut options);
+    let database = Client::with_options(options).unwrap().database(&name);
     let leases = LeaseManager::builder(&database).build().await.unwrap();
     let mut orders = orders();
     say("ready");
@@ -74,11 +76,4 @@ async fn race() {
             failed => say(format!("failed: {failed:?}")),
         }
     }
-}
-
-async fn spy_on(uri: &str) -> (Client, Spy) {
-    let spy = Spy::default();
-    let mut options = ClientOptions::parse(uri).await.unwrap();
-    spy.listen(&mut options);
-    (Client::with_options(options).unwrap(), spy)
 }

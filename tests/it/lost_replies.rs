@@ -54,15 +54,12 @@ async fn a_release_whose_reply_is_lost_is_unknown_and_done() {
         let options = proxied(|builder| builder.tombstones(tombstones));
         let Proxied { _server, database, proxy, slow: leases, .. } = options.await;
         for (lost, told) in [("reply", Released::Unknown), ("request", Released::Released)] {
+            let case = format!("{lost} of {command}");
             let lease = leases.acquire("a").await.unwrap();
             let loss = lose_next(lost, &proxy, command);
-            assert_eq!(lease.release().await.unwrap(), told, "{lost} of {command}");
+            assert_eq!(lease.release().await.unwrap(), told, "{case}");
             bounded(loss.lost()).await;
-            assert_eq!(
-                tombstone(&database, "a").await.is_some(),
-                tombstones,
-                "{lost} of {command}"
-            );
+            assert_eq!(tombstone(&database, "a").await.is_some(), tombstones, "{case}");
         }
     }
 }

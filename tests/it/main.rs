@@ -75,14 +75,14 @@
 //! | Each permit and each waiting call of a blocked name had a command of its own, one after the other in the one slot for blocked documents: those of other names starved | `permits_of_a_blocked_name_are_renewed_together`, `calls_for_a_blocked_name_share_heartbeats` |
 //! | Each of the sixteen waiting calls of a process sent an attempt in each waiter ttl, and a look followed each of their heartbeats | `waiting_calls_of_one_process_recheck_by_one_of_them` |
 //! | The end of one permit was reported as a failed renewal of all others that the process had under its name | `a_permit_that_ends_raises_no_alarm_for_others` |
-//! | A permit's `expires_at` was the time of the last holder of its name | `a_permit_expires_by_its_own_ttl`, by a review |
+//! | A permit's `expires_at` was the time of the last holder of its name | `the_documents_expiry_is_the_latest_holders`, by a review |
 //! | A call for a share with the value of an exclusive holder, which its user chose, took that lease for its own and let readers in beside the holder | `an_own_value_does_not_share_an_exclusive_lease`, by a review |
 //! | A call with a value that had permits already was told the permits that it asked for | `a_value_of_ones_own_finds_its_permits_again`, by a review |
 //! | The look after a renewal of permits read every holder of up to 2,000 names: where 16 MB cut its reply off, leases were reported lost | `looks_and_pages_are_written_out`, by a review |
 //! | A renewal read the TTL index to its end where its leases expired before all others: 102,000 keys for 1,000 leases | `a_renewal_reads_no_documents_but_its_own` |
 //! | A reader's release left a reader that had died, and the writer that waited for the first one's end was not told: it came at its `recheck_every` | `a_release_tells_the_first_waiter_of_an_earlier_end`, by a review |
 //! | A text in place of a number in one holder's record failed the renewals of up to 2,000 other leases until they were lost | `a_damaged_number_fails_no_other_renewal`, by a review |
-//! | Under an exclusive holder, each command carried the records of the readers before it: 84 KB of 250 | `a_writer_behind_readers_keeps_no_holders`, by a review |
+//! | Under an exclusive holder, each command carried the records of the readers before it: 84 KB of 250 | `readers_between_two_writers_enter_together`, by a review |
 //! | A permit that was released by its value, in a batch that came twice, got `Unknown` and stayed | `an_operator_ends_the_permits_of_one_holder` |
 //! | A heartbeat for several entries was confirmed although it was not written, when one of them joined again before the look | `a_heartbeat_for_several_entries_is_not_confirmed_by_a_look` |
 //! | A call that was polled once and left blocked all later calls of its manager for the name | `a_call_that_is_not_polled_does_not_block_the_next_one`, `four_calls_for_permits_that_are_not_polled_do_not_block_the_fifth`, `many_calls_that_are_not_polled_are_passed_over_together` |
@@ -90,8 +90,8 @@
 //! | A call for several names held the earlier ones for each wait: calls for those formed a convoy | `sets_below_saturation_form_no_convoy`, `a_call_that_waits_gives_the_names_before_back_once_and_those_after_always` |
 //! | A call in another runtime waited for its deadline after the runtime of its manager was gone | `a_call_ends_when_the_runtime_of_its_manager_is_gone` |
 //! | A holder that was stopped for longer than its ttl was told the reason of an end that was asked for, and the alert on losses was silent | `a_stopped_holder_counts_a_loss_that_nobody_asked_for`, `only_a_pause_past_an_asked_end_is_an_end_as_asked` |
-//! | Where another program had made the ttl in a document smaller, a renewal counted that did not prolong: two holders were valid for up to 9 s | `a_damaged_ttl_shortens_no_exclusive_lease`, `a_damaged_number_shortens_no_permit`, and the model (`a renewal for the ttl in the document`) |
-//! | Where another program had made the ttl in a queue entry smaller, the waiter relied on a hand-off for longer than the server | `a_damaged_entry_prolongs_no_promotion`, `a_damaged_entry_prolongs_no_admission`, and the model (`a promotion for the waiter's own term`) |
+//! | Where another program had made the ttl in a document smaller, a renewal counted that did not prolong: two holders were valid for up to 9 s | `the_server_does_what_the_specification_says`, the simulation (`stored-ttl`), and the model (`a renewal for the ttl in the document`) |
+//! | Where another program had made the ttl in a queue entry smaller, the waiter relied on a hand-off for longer than the server | `the_server_does_what_the_specification_says`, the simulation (`boundless-event`), and the model (`a promotion for the waiter's own term`) |
 //! | A call that still waited in its own process counted as one that may have been sent, and was sent again, alone: 7,087 commands for 5,000 calls | `a_call_that_waits_in_its_process_is_sent_once`, `calls_of_a_server_that_hangs_are_repeated_together`, `a_call_that_was_never_sent_has_changed_nothing` |
 //! | A shutdown went through all of its leases for each one that ended: 10 s for 60,000 leases, and 44,273 were left to expire | the benchmark of growth |
 //! | A release deleted or buried a damaged document, or handed it off, and a release of permits called it not held | `no_handle_releases_a_damaged_lease`, `no_release_by_name_ends_a_damaged_lease`, `a_shutdown_leaves_damaged_leases_and_names_them`, `every_other_type_is_held_and_reported_as_damaged`, and the model (`a release of a damaged document`) |
@@ -102,7 +102,6 @@
 #![allow(clippy::wildcard_enum_match_arm)]
 
 mod absent;
-mod acquire;
 mod api;
 mod blocked;
 mod cancel;

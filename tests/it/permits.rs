@@ -7,7 +7,6 @@ mod holding;
 mod outcomes;
 mod refused;
 mod releases;
-mod repeated_releases;
 mod traps;
 mod waiting;
 

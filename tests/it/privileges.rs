@@ -15,16 +15,16 @@ use crate::users::{ALL, client_of, make_user, migrated, user_who_may};
 const PAGE: &str = include_str!("../../docs/operators.md");
 
 #[tokio::test]
-async fn six_privileges_on_the_collection_suffice() {
-    let database = migrated().await;
-    let user = user_who_may(&database, &ALL).await;
-    everything_works(&user, &database).await;
-}
-
-#[tokio::test]
 async fn the_role_on_the_operators_page_suffices_as_printed() {
-    let role = role_on_page();
+    // The document in the page's `db.runCommand(…)`, which is JSON.
+    let (_, command) = PAGE.split_once("db.runCommand(").expect("a command");
+    let (role, _) = command.split_once("\n})").expect("its end");
+    let role: Document = serde_json::from_str(&format!("{role}\n}}")).expect("a document");
     let name = role.get_str("createRole").unwrap().to_owned();
+    let privileges = role.get_array("privileges").unwrap();
+    let on_locks = doc! { "db": "billing", "collection": "locks" };
+    let sufficient = doc! { "resource": on_locks, "actions": ALL.to_vec() };
+    assert_eq!(privileges, &[sufficient.into()], "those of the other tests");
     let root = client_of("root").await;
     // As a user who pastes it does: in the database that it names.
     let database = root.database("billing");
@@ -34,19 +34,7 @@ async fn the_role_on_the_operators_page_suffices_as_printed() {
         LeaseManager::builder(&database).ensure_indexes(true).build().await.expect("the indexes");
     make_user("reader-of-the-page", doc! { "role": name, "db": "billing" }).await;
     let user = client_of("reader-of-the-page").await.database("billing");
-    everything_works(&user, &database).await;
-}
-
-/// The document in the page's `db.runCommand(…)`, which is JSON.
-fn role_on_page() -> Document {
-    let start = PAGE.find("db.runCommand({").expect("a command") + "db.runCommand(".len();
-    let length = PAGE[start..].find("\n})").expect("its end") + "\n}".len();
-    serde_json::from_str(&PAGE[start..start + length]).expect("a document")
-}
-
-/// Everything that a manager does, done by this user. `as_root` is root's access to the same database.
-async fn everything_works(user: &Database, as_root: &Database) {
-    let leases = LeaseManager::builder(user).build().await.expect("a manager");
+    let leases = LeaseManager::builder(&user).build().await.expect("a manager");
     crate::clients::everything_works(&leases).await;
 
     let lease = leases.acquire("c").await.expect("a lease");
@@ -55,11 +43,11 @@ async fn everything_works(user: &Database, as_root: &Database) {
     lease.guard(&mut session).await.expect("a guard");
     session.commit_transaction().await.expect("a commit");
 
-    let other = LeaseManager::builder(user).build().await.expect("a manager");
+    let other = LeaseManager::builder(&user).build().await.expect("a manager");
     let lease = handed_on(lease, &other).await;
     assert_eq!(lease.release().await.expect("a release"), Released::Released);
     assert!(leases.shutdown().await.left_to_expire.is_empty());
-    assert_eq!(locks(as_root).count_documents(doc! {}).await.unwrap(), 0);
+    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
 /// A migrated database, root's manager of its leases, and its user with all privileges except this one.

@@ -37,14 +37,11 @@ impl Recipe {
         let now = DateTime::now();
         let ttl = i64::try_from(ttl.as_millis()).unwrap();
         let until = DateTime::from_millis(now.timestamp_millis() + ttl);
-        let expired_or_missing =
-            [doc! { "expiresAt": { "$lte": now } }, doc! { "expiresAt": null }];
-        let filter = match self.flavour {
-            Flavour::IgnoresExpiry => doc! { "name": name },
-            Flavour::Correct | Flavour::ReleasesByNameAlone => {
-                doc! { "name": name, "$or": expired_or_missing.to_vec() }
-            }
-        };
+        let mut filter = doc! { "name": name };
+        if self.flavour != Flavour::IgnoresExpiry {
+            let missing = doc! { "expiresAt": null };
+            filter.insert("$or", vec![doc! { "expiresAt": { "$lte": now } }, missing]);
+        }
         let update = doc! { "$set": { "value": &value, "expiresAt": until } };
         let asked = self.locks.find_one_and_update(filter, update).upsert(true);
         match asked.return_document(ReturnDocument::After).await {
@@ -57,10 +54,10 @@ impl Recipe {
 
     /// Whether there was something to release.
     pub(crate) async fn unlock(&self, name: &str, value: &str) -> bool {
-        let filter = match self.flavour {
-            Flavour::ReleasesByNameAlone => doc! { "name": name },
-            Flavour::Correct | Flavour::IgnoresExpiry => doc! { "name": name, "value": value },
-        };
+        let mut filter = doc! { "name": name };
+        if self.flavour != Flavour::ReleasesByNameAlone {
+            filter.insert("value", value);
+        }
         self.locks.delete_one(filter).await.unwrap().deleted_count > 0
     }
 }

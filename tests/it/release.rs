@@ -1,10 +1,7 @@
 //! A release frees the lease with this name and value, and touches nothing else.
 
-use std::time::Duration;
+use mongo_lease::{LostReason, Released};
 
-use mongo_lease::{Error, LostReason, Released};
-
-use crate::both::check;
 use crate::common::{SHORT_TTL, builder, document, setup};
 use crate::patience::soon;
 
@@ -51,38 +48,4 @@ async fn a_release_after_a_take_over_deletes_nothing() {
     for successor in successors {
         assert_eq!(successor.release().await.unwrap(), Released::Released);
     }
-}
-
-#[tokio::test]
-async fn an_operator_releases_what_it_saw_and_nothing_newer() {
-    let (database, leases) = setup().await;
-    let look = async || leases.get("a").await.unwrap().unwrap().value.unwrap();
-    let first = leases.acquire("a").await.unwrap();
-    let seen = look().await;
-    first.release().await.unwrap();
-    let second = leases.acquire("a").await.unwrap();
-    let before = document(&database, "a").await;
-    assert_eq!(leases.release("a", &seen).await.unwrap(), Released::NotHeld);
-    assert_eq!(document(&database, "a").await, before);
-    assert_eq!(leases.release("a", look().await).await.unwrap(), Released::Released);
-    assert_eq!(document(&database, "a").await, None);
-    // The holder learns of it by its next renewal at the latest.
-    let error = second.renew().await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
-    assert_eq!(second.lost().await, LostReason::Removed);
-}
-
-#[tokio::test]
-async fn the_plain_release_tells_the_holder_at_its_next_renewal() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let lease = leases.acquire("a").ttl(Duration::from_millis(900)).await.unwrap();
-        assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::Released);
-        let successor = leases.acquire("a").await.unwrap();
-        let reason = lease.lost().await;
-        assert!(matches!(reason, LostReason::TakenOver { by: Some(_), .. }), "{reason}");
-        assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
-        assert!(successor.is_valid());
-    })
-    .await;
 }

@@ -1,21 +1,20 @@
 //! A lease lives as long as it is renewed, automatically or by hand, and no longer than its cap.
 
-mod blocked;
-mod damaged;
 mod delayed;
 mod many;
 
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
+use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
 use mongo_lease::{Attempt, Event, LeaseInfo, LeaseManager, LostReason, MemoryStore, Released};
-use mongo_lease_testbed::FailCommand;
+use mongo_lease_testbed::{FailCommand, Server};
 use tokio::time::Instant;
 
 use crate::both::check;
-use crate::common::{SHORT_TTL, document, setup};
+use crate::common::{SHORT_TTL, builder, document, migrated, setup};
 use crate::lent::lent_setup;
-use crate::patience::{Listener, expires_at, pass, until};
+use crate::patience::{Listener, expires_at, locks, pass, until};
 
 const TTL: Duration = Duration::from_secs(1);
 
@@ -73,30 +72,6 @@ async fn a_short_ttl_is_renewed_three_times_and_not_all_the_time() {
 }
 
 #[tokio::test]
-async fn a_lease_is_renewed_by_hand() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let mut events = Listener::of(&leases);
-        let lease = leases.acquire("a").renew(false).await.unwrap();
-        let stored = async || leases.get("a").await.unwrap().unwrap().expires_at.unwrap();
-        let (before, stored_before, whole) =
-            (lease.expires_at(), stored().await, lease.remaining());
-        // The server's dates are in milliseconds.
-        until("some of the time has passed", async || {
-            (lease.remaining() + Duration::from_millis(20) < whole).then_some(())
-        })
-        .await;
-
-        lease.renew().await.unwrap();
-        // The end of validity moves, whatever time has passed since.
-        assert!(lease.expires_at() > before, "the holder's");
-        assert!(stored().await > stored_before, "the server's");
-        events.renewals("a", 1).await;
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_cap_ends_the_lease_however_often_it_is_renewed() {
     const CAP: Duration = Duration::from_millis(1_500);
     check(async |backend| {
@@ -108,13 +83,6 @@ async fn a_cap_ends_the_lease_however_often_it_is_renewed() {
 
         assert_eq!(lease.lost().await, LostReason::EndedAsAsked);
         assert!(started.elapsed() >= CAP, "lost after {:?}", started.elapsed());
-        let lost = events.find(|event| match event {
-            Event::Lost { reason, .. } => Some(reason.clone()),
-            Event::Granted { .. } | Event::Renewed { .. } => None,
-            other => panic!("{other:?}"),
-        });
-        assert_eq!(lost.await, LostReason::EndedAsAsked);
-
         // Later callers do not wait longer than for a ttl, and the second that clocks may differ by.
         let left = documents(&leases).await.pop().expect("it stands for a while");
         let stands = left.expires_at.unwrap() - left.acquired_at.unwrap();
@@ -176,6 +144,42 @@ async fn a_release_that_comes_late_enough_is_a_plain_delete() {
     pass(hold).await;
     assert_eq!(lease.release().await.unwrap(), Released::Released);
     assert_eq!(documents(&leases).await, []);
+}
+
+/// Other values of a number.
+fn damages() -> Vec<Bson> {
+    let several =
+        [0.into(), 1.into(), (-1).into(), (-30_000_i64).into(), Bson::Null, "30000".into()];
+    let more = [f64::NAN.into(), 1.5.into(), 700.into(), i64::MAX.into(), vec![1, 2].into()];
+    several.into_iter().chain(more).collect()
+}
+
+/// A resumed lease is valid for what the resume has written, whatever ttl it finds.
+#[tokio::test]
+async fn a_damaged_ttl_prolongs_no_resumed_lease() {
+    let database = migrated(Server::shared()).await;
+    // Between two readings of two clocks of one machine.
+    let slack = Duration::from_millis(50);
+    let build = || builder(&database).ttl(Duration::from_secs(2)).build();
+    let (leases, others) = (build().await.unwrap(), build().await.unwrap());
+    for field in ["grant.ttlMs", "grant.maxClockSkewMs"] {
+        let changes = damages().into_iter().map(|value| doc! { "$set": { field: value } });
+        for damage in changes.chain([doc! { "$unset": { field: "" } }]) {
+            let name = damage.to_string();
+            let key = leases.acquire(&name).await.unwrap().detach().await.unwrap();
+            let changed = locks(&database).update_one(doc! { "name": &name }, damage).await;
+            assert_eq!(changed.unwrap().matched_count, 1, "{name}");
+            let before = expires_at(&database, &name).await;
+            let lease = others.resume(key).await.unwrap_or_else(|it| panic!("{name}: {it}"));
+            let prolonged = expires_at(&database, &name).await.timestamp_millis();
+            assert_eq!(lease.expires_at().timestamp_millis(), prolonged, "{name}");
+            assert!(prolonged >= before.timestamp_millis(), "{name}");
+            // By the server's clock, which is this machine's.
+            let left = u64::try_from(prolonged - DateTime::now().timestamp_millis()).unwrap_or(0);
+            assert!(lease.remaining() <= Duration::from_millis(left) + slack, "{name}: {left} ms");
+            lease.release().await.unwrap();
+        }
+    }
 }
 
 /// All documents, also those of leases that are free.

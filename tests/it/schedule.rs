@@ -1,11 +1,10 @@
 //! `ScheduledJob`: started everywhere, run once.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mongo_lease::{Error, LeaseInfo, LeaseManager, LostReason, MemoryStore, Run, ScheduledJob};
+use mongo_lease::{Error, LeaseInfo, LeaseManager, Run, ScheduledJob};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::both::check;
@@ -79,25 +78,6 @@ async fn within_at_least_it_runs_once_and_behind_it_again() {
 }
 
 #[tokio::test]
-async fn a_job_that_hangs_is_dropped_after_at_most() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let job = ScheduledJob::new(&leases, "job").at_most(SHORT_TTL).ttl(LONG);
-        let hanging = Arc::new(());
-        let held = Arc::clone(&hanging);
-        let run = job.run(async move |_lease| {
-            let _held = held;
-            std::future::pending::<()>().await;
-        });
-        let error = soon("the end of the job", run).await.unwrap_err();
-        assert!(matches!(error, Error::Lost { reason: LostReason::EndedAsAsked, .. }), "{error}");
-        assert_eq!(Arc::strong_count(&hanging), 1, "the work goes on");
-        backend.until_nothing_is_left().await;
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_job_that_panics_or_is_dropped_keeps_the_name_for_at_least() {
     let (database, leases) = setup().await;
     let runs = AtomicUsize::new(0);
@@ -149,16 +129,4 @@ async fn what_contradicts_itself_is_refused_and_nothing_runs() {
         assert!(leases.get("job").await.unwrap().is_none());
     })
     .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_the_database_nothing_runs() {
-    let store = MemoryStore::new();
-    let job = ScheduledJob::new(&LeaseManager::in_memory(&store).build().await.unwrap(), "job");
-    let _hang = store.hang();
-    let runs = AtomicUsize::new(0);
-    let run = job.run(async |_lease| runs.fetch_add(1, Ordering::Relaxed));
-    let error = soon("the answer", run).await.unwrap_err();
-    assert!(matches!(error, Error::Unknown { .. }), "{error}");
-    assert_eq!(runs.load(Ordering::Relaxed), 0);
 }

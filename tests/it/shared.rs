@@ -1,13 +1,9 @@
 //! Readers and writers.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
 use mongo_lease::Released;
 
 use crate::both::{Backend, check};
-use crate::common::{TryOnce, builder, document, setup};
-use crate::patience::Listener;
+use crate::common::{TryOnce, document};
 use crate::permits::{all_granted, granted, queued, queued_by, reader, writer};
 
 #[tokio::test]
@@ -35,10 +31,10 @@ async fn readers_between_two_writers_enter_together() {
     check(async |backend| {
         let first = backend.manager().await.acquire("a").await.unwrap();
         let (mut managers, mut readers) = (Vec::new(), Vec::new());
-        for _ in 0..4 {
+        for _ in 0..2 {
             let (leases, call) = queued(&backend, reader).await;
+            readers.extend([call, queued_by(&leases, reader).await]);
             managers.push(leases);
-            readers.push(call);
         }
         let (_writers, second) = queued(&backend, writer).await;
         let (_late, late) = queued(&backend, reader).await;
@@ -57,47 +53,13 @@ async fn readers_between_two_writers_enter_together() {
         let second = granted(second).await;
         assert!(tokens.into_iter().all(|earlier| earlier < second.token().unwrap()));
         assert!(!late.is_finished());
+        if let Backend::Server(database) = &backend {
+            // Each later command would carry the readers until the document is deleted: 84 KB of 250.
+            let found = document(database, "a").await.unwrap();
+            assert!(!found.contains_key("holders"), "{found}");
+        }
         second.release().await.unwrap();
         assert!(granted(late).await.is_valid());
     })
     .await;
-}
-
-/// Each later command would carry the holders until the document is deleted: 84 KB of 250 readers.
-#[tokio::test]
-async fn a_writer_behind_readers_keeps_no_holders() {
-    let (database, leases) = setup().await;
-    let others = builder(&database).build().await.unwrap();
-    let readers = [reader(&leases).await.unwrap(), reader(&leases).await.unwrap()];
-    let mut events = Listener::of(&others);
-    let waiting = queued_by(&others, writer).await;
-    events.watching().await;
-    for reader in readers {
-        reader.release().await.unwrap();
-    }
-    let writing = granted(waiting).await;
-    let found = document(&database, "a").await.unwrap();
-    assert!(!found.contains_key("holders"), "{found}");
-    assert!(writing.is_valid());
-}
-
-/// Of five processes, as many calls as each has in the queue at a time.
-#[tokio::test]
-async fn a_writer_hands_over_to_eighty_readers_in_one_write() {
-    let (database, writers) = setup().await;
-    let backend = Backend::Server(database);
-    let writing = writer(&writers).ttl(Duration::from_secs(600)).await.unwrap();
-    let (mut managers, mut calls) = (Vec::new(), Vec::new());
-    for _ in 0..5 {
-        let (readers, first) = queued(&backend, reader).await;
-        calls.push(first);
-        for _ in 1..16 {
-            calls.push(queued_by(&readers, reader).await);
-        }
-        managers.push(readers);
-    }
-    writing.release().await.unwrap();
-    let reading = all_granted(calls).await;
-    let tokens: BTreeSet<_> = reading.iter().map(|lease| lease.token().unwrap()).collect();
-    assert_eq!(tokens.len(), 1, "{tokens:?}");
 }

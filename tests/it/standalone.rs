@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use mongo_lease::mongodb::bson::Timestamp;
-use mongo_lease::{LeaseManager, LostReason, Released};
+use mongo_lease::{Error, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 use crate::common::{SHORT_TTL, builder, document, migrated, patient};
@@ -20,6 +20,10 @@ async fn leases_are_granted_refused_renewed_and_released() {
     let (database, leases) = setup().await;
     crate::clients::everything_works(&leases).await;
     assert_eq!(document(&database, "a").await, None);
+    let error = leases.semaphore("a", 2).acquire().await.unwrap_err();
+    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+    // A limit of 1 is an exclusive lease.
+    assert!(leases.semaphore("a", 1).acquire().await.unwrap().is_valid());
 }
 
 #[tokio::test]

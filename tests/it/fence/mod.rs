@@ -1,17 +1,17 @@
 //! Fenced writes: the whole write, and its result.
 
 mod at_random;
-mod concern;
-mod fields;
 mod parts;
 mod shared;
 mod upsert;
 
 use mongo_lease::mongodb::Collection;
-use mongo_lease::mongodb::bson::{Document, Timestamp, doc};
+use mongo_lease::mongodb::bson::{Bson, Document, Timestamp, doc};
 use mongo_lease::mongodb::error::{ErrorKind, WriteFailure};
 use mongo_lease::{Error, Fenced, FencedWrite, Token};
 use mongo_lease_testbed::{Server, TestDatabase};
+
+use crate::bson_types::of_every_other_type;
 
 // The whole number counts, seconds before ordinals, also in the upper half of the range.
 const OLDER: Token = Token::from_u64(4_000_000_000 << 32 | 9);
@@ -86,6 +86,8 @@ async fn a_document_that_the_filter_misses_is_no_refusal() {
 
     let missed = write(doc! { "_id": 1, "open": true }).send(&work).await.unwrap();
     assert_eq!(missed, Fenced::NoSuchDocument);
+    let missed = write(doc! { "_id": 1, "open": true }).send(&work).upsert(true).await.unwrap();
+    assert_eq!(missed, Fenced::NoSuchDocument);
     // The filter's own `$or` and `$and` are kept.
     let missed = write(doc! { "_id": 1, "$or": [{ "open": true }], "$and": [{ "_id": 1 }] });
     assert_eq!(missed.send(&work).await.unwrap(), Fenced::NoSuchDocument);
@@ -113,4 +115,42 @@ async fn the_fence_holds_in_a_transaction_and_a_refusal_keeps_it_open() {
     assert_eq!(answer, Fenced::NoSuchDocument);
     session.commit_transaction().await.unwrap();
     assert_eq!(one(&work).await, doc! { "_id": 1, "fence": stamp(NEWER), "by": "next" });
+}
+
+#[tokio::test]
+async fn a_value_that_is_no_token_refuses_every_write() {
+    let (_database, work) = work().await;
+    // Servers before 8.0 treat the deprecated type `undefined` as null.
+    let types = of_every_other_type().into_iter().filter(|(name, _)| *name != "undefined");
+    let arrays = [
+        ("array of an older token", Bson::from(vec![Bson::from(OLDER)])),
+        ("array of null", Bson::from(vec![Bson::Null])),
+    ];
+    for (name, value) in types.chain(arrays) {
+        work.delete_many(doc! {}).await.unwrap();
+        work.insert_one(doc! { "_id": 1, "fence": value.clone() }).await.unwrap();
+        let before = one(&work).await;
+        let seen = (name == "timestamp").then(|| Token::from_u64(u64::MAX));
+        assert_refused(by(NEWER, name).send(&work).await.unwrap(), seen);
+        // As text: some values are not equal to themselves.
+        assert_eq!(format!("{:?}", one(&work).await), format!("{before:?}"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_dotted_field_is_fenced_and_a_list_on_its_way_refuses() {
+    let (_database, work) = work_on(doc! { "_id": 1 }).await;
+    let write = |token: Token| {
+        let filter = doc! { "_id": 1 };
+        token.fenced_write("meta.fence", filter, vec![doc! { "$set": { "a": 1 } }]).unwrap()
+    };
+    assert_eq!(write(NEWER).send(&work).await.unwrap(), Fenced::Applied);
+    assert_refused(write(OLDER).send(&work).await.unwrap(), Some(NEWER));
+    let expected = doc! { "_id": 1, "a": 1, "meta": { "fence": stamp(NEWER) } };
+    assert_eq!(one(&work).await, expected);
+
+    let list = doc! { "meta": [{ "fence": stamp(NEWER) }, {}] };
+    work.update_one(doc! { "_id": 1 }, doc! { "$set": list }).await.unwrap();
+    // One element without a token does not permit the write.
+    assert_refused(write(OLDER).send(&work).await.unwrap(), None);
 }

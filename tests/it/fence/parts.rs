@@ -1,10 +1,15 @@
 //! The merged pair in the driver's own actions, and the caller's own options.
 
 use mongo_lease::Fenced;
-use mongo_lease::mongodb::bson::doc;
-use mongo_lease::mongodb::options::{Hint, ReturnDocument, UpdateModifications, UpdateOptions};
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::mongodb::options::{
+    Acknowledgment, CollectionOptions, Hint, ReturnDocument, UpdateModifications, UpdateOptions,
+    WriteConcern,
+};
+use mongo_lease_testbed::{Server, TestDatabase};
 
 use super::{NEWER, OLDER, assert_refused, by, one, stamp, work_on};
+use crate::spy::Spy;
 
 /// In bulk as statements of an `update`: this server's version does not have the command of a bulk write yet.
 #[tokio::test]
@@ -56,4 +61,26 @@ async fn array_filters_variables_and_hints_are_the_callers() {
     assert_eq!(write.send(&work).await.unwrap(), Fenced::Applied);
     let items = [doc! { "n": 1 }, doc! { "n": 7 }].to_vec();
     assert_eq!(one(&work).await, doc! { "_id": 1, "items": items, "fence": stamp(NEWER) });
+}
+
+#[tokio::test]
+async fn a_majority_acknowledges_unless_the_call_says_otherwise() {
+    let (client, spy) = Spy::client(Server::shared()).await;
+    let database = TestDatabase::of(&client);
+    let one = || WriteConcern::builder().w(Acknowledgment::Nodes(1)).build();
+    let options = CollectionOptions::builder().write_concern(one()).build();
+    let work = database.collection_with_options::<Document>("work", options);
+    work.insert_one(doc! { "_id": 1 }).await.unwrap();
+    let _inserted = spy.commands();
+
+    assert!(by(NEWER, "a").send(&work).await.unwrap().is_applied());
+    let concern = |command: &Document| command.get_document("writeConcern").cloned().unwrap();
+    let commands = spy.commands();
+    assert_eq!(commands.len(), 1, "an applied write is one command: {commands:?}");
+    assert_eq!(concern(&commands[0].1), doc! { "w": "majority", "j": true });
+
+    let options = UpdateOptions::builder().write_concern(one()).build();
+    assert!(by(NEWER, "b").send(&work).with_options(options).await.unwrap().is_applied());
+    assert_eq!(concern(&spy.commands()[0].1), doc! { "w": 1 });
+    database.drop_database().await.unwrap();
 }

@@ -162,17 +162,25 @@ async fn writes_at_random_are_accepted_by_the_rule() {
 }
 
 #[tokio::test]
-async fn a_first_write_of_either_holder_inserts_the_document() {
-    for (who, stored) in [
-        (Reader, doc! { "seen": stamp(at(2)) }),
-        (Writer, doc! { "seen": stamp(at(2)), "exclusive": stamp(at(2)) }),
-    ] {
+async fn an_upsert_inserts_once_and_is_refused_by_a_newer_token() {
+    let of_writer = doc! { "seen": stamp(at(2)), "exclusive": stamp(at(2)) };
+    let cases: [(Who, Bson); 3] = [
+        (OneForAll, stamp(at(2)).into()),
+        (Reader, doc! { "seen": stamp(at(2)) }.into()),
+        (Writer, of_writer.into()),
+    ];
+    for (who, stored) in cases {
         let (_database, work) = work().await;
-        let write = |token| who.write(at(token), doc! { "$set": { "a": 1 } }).unwrap().send(&work);
-        assert_eq!(write(2).upsert(true).await.unwrap(), Fenced::Applied);
-        assert_eq!(one(&work).await, doc! { "_id": 1, "fence": stored, "a": 1 });
-        if who == Writer {
-            assert_refused(write(1).upsert(true).await.unwrap(), Some(at(2)));
+        let write = |token, a: i32| {
+            let write = who.write(at(token), doc! { "$set": { "a": a } }).unwrap();
+            write.send(&work).upsert(true)
+        };
+        for a in [1, 2] {
+            assert_eq!(write(2, a).await.unwrap(), Fenced::Applied, "{who:?}");
+            assert_eq!(one(&work).await, doc! { "_id": 1, "fence": stored.clone(), "a": a });
+        }
+        if who != Reader {
+            assert_refused(write(1, 3).await.unwrap(), Some(at(2)));
         }
         assert_eq!(work.count_documents(doc! {}).await.unwrap(), 1);
     }

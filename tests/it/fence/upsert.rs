@@ -10,31 +10,8 @@ use mongo_lease::{Error, Fenced, Token};
 use mongo_lease_testbed::{Server, Version};
 use tokio::task::JoinSet;
 
-use super::{NEWER, OLDER, assert_refused, by, one, stamp, work, work_on, write_error};
+use super::{NEWER, OLDER, assert_refused, one, stamp, work, work_on, write_error};
 use crate::patience::soon;
-
-#[tokio::test]
-async fn an_upsert_inserts_once_and_is_refused_by_a_newer_token() {
-    let (_database, work) = work().await;
-    assert_eq!(by(NEWER, "first").send(&work).upsert(true).await.unwrap(), Fenced::Applied);
-    assert_eq!(one(&work).await, doc! { "_id": 1, "by": "first", "fence": stamp(NEWER) });
-    assert_eq!(by(NEWER, "again").send(&work).upsert(true).await.unwrap(), Fenced::Applied);
-    assert_refused(by(OLDER, "late").send(&work).upsert(true).await.unwrap(), Some(NEWER));
-    let stages = vec![doc! { "$set": { "by": "late" } }];
-    let late = OLDER.fenced_write("fence", doc! { "_id": { "$eq": 1 } }, stages).unwrap();
-    assert_refused(late.send(&work).upsert(true).await.unwrap(), Some(NEWER));
-    assert_eq!(one(&work).await, doc! { "_id": 1, "by": "again", "fence": stamp(NEWER) });
-    assert_eq!(work.count_documents(doc! {}).await.unwrap(), 1);
-}
-
-#[tokio::test]
-async fn an_upsert_that_its_own_filter_misses_is_no_refusal() {
-    let (_database, work) = work_on(doc! { "_id": 1, "open": false }).await;
-    let filter = doc! { "_id": 1, "open": true };
-    let write = NEWER.fenced_write("fence", filter, doc! { "$set": { "a": 1 } }).unwrap();
-    assert_eq!(write.send(&work).upsert(true).await.unwrap(), Fenced::NoSuchDocument);
-    assert_eq!(one(&work).await, doc! { "_id": 1, "open": false });
-}
 
 /// Each round begins without a document, and eight tasks upsert it at once. In any order, the newest is applied and
 /// stays, and no caller sees the duplicate key errors.

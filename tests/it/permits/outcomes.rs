@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::Document;
-use mongo_lease::{Error, LeaseInfo, LeaseManager, LostReason, Released};
+use mongo_lease::{Error, LeaseInfo, LeaseManager, Released};
 
 use super::{holders, patient, permits, queued_by, reader, writer};
 use crate::both::check;
-use crate::common::{SHORT_TTL, TryOnce, builder, document};
+use crate::common::{TryOnce, builder, document};
 use crate::lent::lent_database;
 use crate::patience::{bounded, until};
 
@@ -67,33 +67,6 @@ async fn the_strictest_holder_decides_for_as_long_as_it_holds() {
 }
 
 #[tokio::test]
-async fn a_permit_that_was_released_by_its_value_is_lost() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let others = backend.builder().owner("thief").build().await.unwrap();
-        let hold = async || permits(1, 3)(&leases).renew(false).await.unwrap();
-        let (first, second, third) = (hold().await, hold().await, hold().await);
-        assert_eq!(others.release("a", "another").await.unwrap(), Released::NotHeld);
-        assert_eq!(others.release("a", third.value()).await.unwrap(), Released::Released);
-        assert_eq!(others.release("a", first.value()).await.unwrap(), Released::Released);
-        assert_eq!(others.release("a", first.value()).await.unwrap(), Released::NotHeld);
-        second.renew().await.unwrap();
-        assert_eq!(second.release().await.unwrap(), Released::Released);
-        // The document has gone, and then it is somebody else's.
-        let error = third.renew().await.unwrap_err();
-        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
-        let _taken = others.acquire("a").await.unwrap();
-        let error = first.renew().await.unwrap_err();
-        let Error::Lost { reason: LostReason::TakenOver { by: Some(by), .. }, .. } = error else {
-            panic!("{error}");
-        };
-        assert!(by.starts_with("thief@"), "{by}");
-        assert_eq!(first.release().await.unwrap(), Released::NotHeld);
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_value_of_ones_own_finds_its_permits_again() {
     check(async |backend| {
         let (leases, others) = (backend.manager().await, backend.manager().await);
@@ -136,34 +109,6 @@ async fn an_own_value_does_not_share_an_exclusive_lease() {
 }
 
 #[tokio::test]
-async fn a_permit_expires_by_its_own_ttl() {
-    check(async |backend| {
-        let (leases, others) = (backend.manager().await, backend.manager().await);
-        let hold = |leases, secs| permits(1, 5)(leases).ttl(Duration::from_secs(secs));
-        let (first, second) =
-            (hold(&leases, 3_600).await.unwrap(), hold(&others, 10).await.unwrap());
-        let longer = first.expires_at() - second.expires_at();
-        assert!(longer > chrono::TimeDelta::minutes(30), "{longer}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_shutdown_releases_permits() {
-    check(async |backend| {
-        let (leases, others) = (backend.manager().await, backend.manager().await);
-        let _permits =
-            [permits(1, 5)(&leases).await.unwrap(), permits(4, 5)(&leases).await.unwrap()];
-        let _share = leases.acquire("b").shared().await.unwrap();
-        assert_eq!(leases.shutdown().await.released, 3);
-        for name in ["a", "b"] {
-            assert!(others.try_acquire(name).await.unwrap().is_granted(), "{name}");
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn the_only_holder_deletes_the_document_unless_told() {
     // A tombstone has expired: the TTL monitor of a server in common use may remove it before it is read.
     let (_server, database) = lent_database().await;
@@ -180,20 +125,4 @@ async fn the_only_holder_deletes_the_document_unless_told() {
             assert!(LeaseInfo::is_tombstone_value(&value(&left)) && holders(&left).is_empty());
         }
     }
-}
-
-#[tokio::test]
-async fn an_expired_holder_is_told_and_makes_room() {
-    check(async |backend| {
-        let skew = Duration::from_millis(50);
-        let leases = backend.builder().max_clock_skew(skew).build().await.unwrap();
-        let one = || permits(1, 2)(&leases);
-        let _other = one().await.unwrap();
-        let brief = one().ttl(SHORT_TTL).renew(false).await.unwrap();
-        let free = async || one().try_once().await.unwrap().granted();
-        assert!(until("the first has expired", free).await.is_valid());
-        assert_eq!(bounded(brief.lost()).await, LostReason::EndedAsAsked);
-        assert!(matches!(brief.token(), Err(Error::Lost { .. })));
-    })
-    .await;
 }

@@ -7,7 +7,7 @@ use mongo_lease::{Error, LeaseManager};
 use mongo_lease_testbed::Server;
 
 use crate::both::check;
-use crate::common::{TryOnce, builder, migrated, patient};
+use crate::common::{TryOnce, migrated, patient};
 use crate::spy::Spy;
 
 #[tokio::test]
@@ -71,15 +71,4 @@ async fn a_refused_call_sends_nothing() {
     assert!(error.to_string().contains("transactions of two holders would conflict"), "{error}");
     assert_eq!(spy.names(), Vec::<String>::new());
     permit.renew().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_standalone_server_has_no_permits() {
-    let server = Server::shared_standalone();
-    let database = migrated(server).await;
-    let leases = builder(&database).build().await.unwrap();
-    let error = leases.semaphore("a", 2).acquire().await.unwrap_err();
-    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-    // A limit of 1 is an exclusive lease.
-    assert!(leases.semaphore("a", 1).acquire().await.unwrap().is_valid());
 }

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use mongo_lease::{Lease, Released, Tuning};
+use mongo_lease::{CommandKind, Lease, LeaseManager, MemoryFault, MemoryStore, Released, Tuning};
 use mongo_lease_testbed::TestDatabase;
 
-use super::{all_granted, granted, holders, permits, queued, writer};
+use super::{all_granted, granted, holders, permits, queued, queued_by, writer};
 use crate::both::{Backend, check};
 use crate::common::{TryOnce, document};
 use crate::lent::{Proxied, proxied};
 use crate::patience::bounded;
 
-pub(super) async fn slow_and_direct() -> Proxied {
+async fn slow_and_direct() -> Proxied {
     let quick = Tuning::default().attempt_timeout(Duration::from_millis(300));
     proxied(|builder| builder.tuning(quick.clone())).await
 }
@@ -57,7 +57,51 @@ async fn a_repeated_release_frees_nobody_elses_permit() {
     assert_eq!(document(&database, "a").await, None);
 }
 
-pub(super) async fn assert_holds_alone(database: &TestDatabase, lease: &Lease) {
+#[tokio::test]
+async fn a_late_delete_of_the_last_holder_deletes_no_later_one() {
+    let Proxied { _server, database, proxy, slow, direct } = slow_and_direct().await;
+    let lease = permits(1, 2)(&slow).renew(false).await.unwrap();
+    let first = proxy.hold_next_request("delete");
+    // The second attempt passes the first one.
+    assert_eq!(bounded(lease.release()).await.unwrap(), Released::Released);
+    bounded(first.held(1)).await;
+    let later = permits(1, 2)(&direct).await.unwrap();
+    let answer = proxy.hold_next_reply("delete");
+    first.release();
+    bounded(answer.held(1)).await;
+    assert_holds_alone(&database, &later).await;
+}
+
+/// Trap 3 in memory, where a counter in place of holders could not be decremented twice.
+#[tokio::test]
+async fn repeated_releases_in_memory_end_one_holder() {
+    let store = MemoryStore::new();
+    let network = store.client();
+    let leases = LeaseManager::in_memory(&network).build().await.unwrap();
+    let others = LeaseManager::in_memory(&store).build().await.unwrap();
+    let hold = async |leases| permits(1, 2)(leases).await.unwrap();
+    let release_twice = async |lease: Lease| {
+        network.fail_next(CommandKind::Release, MemoryFault::LostReply);
+        assert_eq!(lease.release().await.unwrap(), Released::Unknown);
+        assert_eq!(network.faults_left(), 0);
+    };
+    let stays = hold(&others).await;
+    // The short form, for a holder that was granted beside another.
+    release_twice(hold(&leases).await).await;
+    stays.renew().await.unwrap();
+    // The end of one that was admitted from the queue.
+    let leaves = hold(&others).await;
+    let call = queued_by(&leases, permits(1, 2)).await;
+    leaves.release().await.unwrap();
+    release_twice(granted(call).await).await;
+    stays.renew().await.unwrap();
+    // The only holder's.
+    stays.release().await.unwrap();
+    release_twice(hold(&leases).await).await;
+    assert!(others.try_acquire("a").await.unwrap().is_granted());
+}
+
+async fn assert_holds_alone(database: &TestDatabase, lease: &Lease) {
     let found = document(database, "a").await.expect("its document");
     assert_eq!(holders(&found).len(), 1);
     lease.renew().await.unwrap();

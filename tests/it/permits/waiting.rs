@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use mongo_lease::{Lease, Released, Tuning};
+use mongo_lease::{Lease, Released};
 
-use super::{all_granted, dropped, granted, permits, queued, queued_by, reader, writer};
+use super::{all_granted, dropped, granted, permits, queued, reader, writer};
 use crate::both::{Backend, check};
 
 /// All permits of the name.
@@ -55,48 +55,28 @@ async fn a_call_that_gives_up_lets_those_behind_it_in() {
     .await;
 }
 
-/// The server has told this writer of the reader that holds, so its manager begins with the command that admits.
+/// A writer that saw a reader begins with the command that admits. One that came while another writer held begins with
+/// the command of exclusive leases, which must leave the queue as it is: else it would let the readers sleep.
 #[tokio::test]
 async fn a_writer_that_gives_up_lets_readers_in() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let _reading = reader(&leases).await.unwrap();
-        let (_first, gives_up) = queued(&backend, writer).await;
-        let (_second, last) = queued(&backend, reader).await;
-        dropped(gives_up).await;
-        assert!(granted(last).await.is_valid());
-    })
-    .await;
-}
-
-/// This writer came while another one held. Its manager begins with the command of exclusive leases, which must leave
-/// the queue as it is: by removing the entry alone, it would let the readers sleep.
-#[tokio::test]
-async fn a_writer_that_saw_no_reader_lets_readers_in_too() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let held = writer(&leases).await.unwrap();
-        let (_first, first) = queued(&backend, reader).await;
-        let (_second, gives_up) = queued(&backend, writer).await;
-        let (_third, last) = queued(&backend, reader).await;
-        held.release().await.unwrap();
-        let _reading = granted(first).await;
-        assert!(!last.is_finished(), "the writer is before it");
-        dropped(gives_up).await;
-        assert!(granted(last).await.is_valid());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn without_a_change_stream_permits_are_polled_for() {
-    check(async |backend| {
-        let held = full(&backend, 2).await;
-        let polling =
-            backend.builder().tuning(Tuning::default().change_stream(false)).build().await.unwrap();
-        let call = queued_by(&polling, permits(1, 2)).await;
-        drop(held);
-        assert!(granted(call).await.is_valid());
+        for saw_a_reader in [true, false] {
+            let (first, gives_up) = if saw_a_reader {
+                (reader(&leases).await.unwrap(), queued(&backend, writer).await)
+            } else {
+                let held = writer(&leases).await.unwrap();
+                let (_first, first) = queued(&backend, reader).await;
+                let gives_up = queued(&backend, writer).await;
+                held.release().await.unwrap();
+                (granted(first).await, gives_up)
+            };
+            let (_third, last) = queued(&backend, reader).await;
+            assert!(!last.is_finished(), "the writer is before it");
+            dropped(gives_up.1).await;
+            granted(last).await.release().await.unwrap();
+            first.release().await.unwrap();
+        }
     })
     .await;
 }

@@ -9,12 +9,13 @@ use mongo_lease::{Event, Lease, LeaseManager, LostReason, Tuning};
 use mongo_lease_testbed::{FailCommand, Server};
 use tokio::task::JoinSet;
 
+use crate::blocked::transaction_on;
 use crate::common::{builder, migrated};
 use crate::lent::{lent_database, lent_setup};
 use crate::patience::{Listener, locks, until};
 
 /// Leases of these names, acquired all at once.
-pub(super) async fn acquire_all(
+async fn acquire_all(
     leases: &LeaseManager,
     names: impl Iterator<Item = String>,
     ttl: Duration,
@@ -29,7 +30,7 @@ pub(super) async fn acquire_all(
 }
 
 /// Returns when each of these leases was renewed that many times. Of other events only those that may be occur.
-pub(super) async fn until_all_renewed<'a>(
+async fn until_all_renewed<'a>(
     events: &mut Listener,
     names: impl IntoIterator<Item = &'a String>,
     times: usize,
@@ -125,16 +126,19 @@ async fn leases_lost_among_many_are_found_and_the_others_stay_held() {
     let mut events = Listener::of(&leases);
     let held = acquire_all(&leases, names, Duration::from_secs(3)).await;
 
-    let set = |name: &str, change: Document| {
-        let (locks, filter) = (locks(&database), doc! { "name": name });
-        async move { locks.update_one(filter, doc! { "$set": change }).await.unwrap() }
-    };
-    // Another manager's grant, another program's, an operator's deletion, and a second grant under the same value.
-    let grant = doc! { "value": "theirs", "grant.value": "theirs", "grant.owner": "thief@host:1" };
-    set("lease:50", grant).await;
-    set("lease:70", doc! { "value": "another program's" }).await;
+    // Another manager's grant, another program's, a second grant under the same value, and an operator's deletion.
+    for (name, change) in [
+        (
+            "lease:50",
+            doc! { "value": "theirs", "grant.value": "theirs", "grant.owner": "thief@host:1" },
+        ),
+        ("lease:70", doc! { "value": "another program's" }),
+        ("lease:110", doc! { "grant.id": "another grant" }),
+    ] {
+        let change = doc! { "$set": change };
+        locks(&database).update_one(doc! { "name": name }, change).await.unwrap();
+    }
     locks(&database).delete_one(doc! { "name": "lease:90" }).await.unwrap();
-    set("lease:110", doc! { "grant.id": "another grant" }).await;
 
     let mut lost = HashMap::new();
     events
@@ -183,4 +187,29 @@ async fn a_command_that_hangs_delays_no_other() {
     assert!(held.iter().flat_map(HashMap::values).all(Lease::is_valid));
     // It ends with its server. Switching it off would wait for the command that hangs.
     std::mem::forget(hanging);
+}
+
+/// A transaction unknown to this manager holds one of a hundred documents up. The bulk renewal meets it, is split, and
+/// goes on without that one.
+#[tokio::test]
+async fn a_document_in_a_transaction_does_not_delay_other_renewals() {
+    const BLOCKED: &str = "lease:50";
+    let (_server, database) = lent_database().await;
+    let leases = builder(&database).build().await.unwrap();
+    let names: Vec<_> = (0..100).map(|number| format!("lease:{number}")).collect();
+    let held = acquire_all(&leases, names.iter().cloned(), Duration::from_secs(3)).await;
+    let mut session = transaction_on(&database, doc! { "name": BLOCKED }).await;
+
+    let mut events = Listener::of(&leases);
+    let started = Instant::now();
+    let others = names.iter().filter(|name| *name != BLOCKED);
+    until_all_renewed(&mut events, others, 4, |event| match event {
+        Event::Lost { name, .. } => name == BLOCKED,
+        event => matches!(event, Event::RenewalFailed { .. }),
+    })
+    .await;
+    assert!(started.elapsed() >= Duration::from_secs(3), "the transaction was too short");
+    // Nobody could renew the one.
+    assert!(held.iter().all(|(name, lease)| lease.is_valid() == (name != BLOCKED)));
+    session.abort_transaction().await.unwrap();
 }

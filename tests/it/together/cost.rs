@@ -53,10 +53,17 @@ async fn a_lone_call_is_one_command_whatever_it_finds() {
     let others = patient(LeaseManager::builder(&database.through(&client))).build().await.unwrap();
     spy.names();
     for _ in 0..2 {
+        let before = server.command_counts().await;
         let lease = others.try_acquire("a").await.unwrap().granted().expect("it is free");
         assert_eq!(spy.names(), ["findAndModify"]);
+        lease.renew().await.unwrap();
+        assert_eq!(spy.names(), ["update"]);
         assert_eq!(lease.release().await.unwrap(), Released::Released);
         assert_eq!(spy.names(), ["delete"]);
+        // The server's own count includes what the driver hides.
+        let counts = server.command_counts().await.since(&before);
+        let writes = (counts.find_and_modify, counts.update, counts.delete, counts.insert);
+        assert_eq!((writes, counts.find, counts.aggregate), ((1, 1, 1, 0), 0, 0), "{counts:?}");
         let lease = leases.acquire("a").await.unwrap();
         let Attempt::Busy(held) = others.try_acquire("a").await.unwrap() else {
             panic!("granted twice");
