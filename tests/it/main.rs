@@ -95,7 +95,7 @@
 //! | A call that still waited in its own process counted as one that may have been sent, and was sent again, alone: 7,087 commands for 5,000 calls | `a_call_that_waits_in_its_process_is_sent_once`, `calls_of_a_server_that_hangs_are_repeated_together`, `a_call_that_was_never_sent_has_changed_nothing` |
 //! | A shutdown went through all of its leases for each one that ended: 10 s for 60,000 leases, and 44,273 were left to expire | the benchmark of growth |
 //! | A release deleted or buried a damaged document, or handed it off, and a release of permits called it not held | `no_handle_releases_a_damaged_lease`, `no_release_by_name_ends_a_damaged_lease`, `a_shutdown_leaves_damaged_leases_and_names_them`, `every_other_type_is_held_and_reported_as_damaged`, and the model (`a release of a damaged document`) |
-//! | Foreign texts in errors and in a lease's text could command a terminal; a damaged list was shown as "4294967295 of 0 permits"; a key that was made up was called resumed | `foreign_texts_are_escaped`, `numbers_that_no_call_asks_for_are_not_shown_as_permits`, `a_forged_key_is_not_called_resumed` |
+//! | Foreign texts in errors and in a lease's text could command a terminal; a damaged list was shown as "4294967295 of 0 permits"; a key that was made up was called resumed | `foreign_texts_are_escaped`, `no_decoder_panics_or_believes_what_is_not_there`, `a_forged_key_is_not_called_resumed` |
 //! | A resumed lease was valid for the default ttl where that in its document was null, and the server had not prolonged it | `a_damaged_ttl_prolongs_no_resumed_lease` |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.

@@ -167,13 +167,6 @@ impl Lease {
         assert!(self.run(&later, queue).await, "{queue}");
     }
 
-    /// A caller that leaves finds no entry of its own, and changes nothing.
-    async fn leave(&self, queue: &Bson) {
-        let leaving = self.end("waiting", EndScope::HeldOrQueued);
-        assert_eq!(self.run(&leaving, queue).await.count, 0, "{queue}");
-        assert_eq!(self.document().await.unwrap().get("queue"), Some(queue));
-    }
-
     async fn look(&self, queue: &Bson) {
         let look = FindLeases { names: vec![self.name.clone()], after: None };
         let seen = self.run(&look, queue).await;
@@ -182,27 +175,12 @@ impl Lease {
     }
 }
 
-async fn database() -> mongo_lease_testbed::TestDatabase {
+#[tokio::test]
+async fn no_command_fails_on_a_damaged_queue() {
     let database = Server::shared().database().await;
     let index = doc! { "key": { "name": 1 }, "name": "name_1", "unique": true };
     let create = doc! { "createIndexes": COLLECTION, "indexes": [index] };
     database.run_command(create).await.unwrap();
-    database
-}
-
-#[tokio::test]
-async fn a_queue_that_is_no_list_has_no_entry_to_leave() {
-    let database = database().await;
-    let lease = Lease { database: (*database).clone(), name: "$no list".to_owned() };
-    for queue in queues().iter().filter(|queue| queue.as_array().is_none()) {
-        lease.leave(queue).await;
-    }
-    database.drop_database().await.unwrap();
-}
-
-#[tokio::test]
-async fn no_command_fails_on_a_damaged_queue() {
-    let database = database().await;
     let leases = queues().into_iter().enumerate().map(|(number, queue)| {
         let lease = Lease { database: (*database).clone(), name: format!("${number}") };
         async move {

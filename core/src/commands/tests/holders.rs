@@ -1,4 +1,4 @@
-//! The holders of a lease that several hold, as users see them, with corrupt lists among them.
+//! The holders of a lease that several hold, as users see them. `fuzz` has the corrupt lists.
 
 use crate::bson::{Bson, DateTime, Document, doc};
 use crate::rules::ids::ManagerId;
@@ -53,99 +53,6 @@ fn holders_are_shown_with_their_permits() {
     // No single holder has the lease.
     assert_eq!((info.owner, info.acquired_at, info.metadata), (None, None, doc! {}));
     assert_eq!(info.remaining.unwrap().as_secs(), 60);
-}
-
-#[test]
-fn an_expired_holder_is_no_holder() {
-    for seconds in [0, -17] {
-        let info = shown(&lease(vec![holder("a", 60, 2, 5), holder("b", seconds, 1, 3)]));
-        assert_eq!((info.in_use, info.limit, info.holders.len()), (Some(2), Some(5), 1));
-    }
-}
-
-#[test]
-fn holders_of_a_lease_that_is_not_shared_are_stale() {
-    let mut exclusive = lease(two());
-    exclusive.insert("value", "v");
-    let mut free = lease(two());
-    free.insert("expiresAt", at(0));
-    for (document, in_use, limit) in [(exclusive, Some(1), Some(1)), (free, Some(0), None)] {
-        let info = shown(&document);
-        assert_eq!((info.shared, info.in_use, info.limit), (false, in_use, limit));
-        assert!(info.holders.is_empty(), "{info:?}");
-        assert_eq!(info, read(&document).info);
-    }
-}
-
-/// As on the server, which admits nobody beside a corrupt list.
-#[test]
-fn a_corrupt_list_of_holders_is_held_by_nobody_known() {
-    let mut lists: Vec<Bson> = vec![
-        Bson::Null,
-        7.into(),
-        "x".into(),
-        doc! { "0": holder("a", 60, 1, 5) }.into(),
-        Bson::Array(vec![]),
-        vec![Bson::from(holder("a", 60, 1, 5)), Bson::Null].into(),
-        vec![holder("a", 60, 0, 5)].into(),
-        // All have expired, and the lease has not.
-        vec![holder("a", 0, 1, 5), holder("b", -9, 1, 5)].into(),
-    ];
-    for field in ["value", "id", "expiresAt", "ttlMs", "maxClockSkewMs", "permits", "limit"] {
-        let mut without = holder("a", 60, 1, 5);
-        without.remove(field);
-        lists.push(vec![holder("b", 60, 1, 5), without].into());
-        for odd in [Bson::Null, Bson::Int32(1), Bson::Double(1.0), vec!["a"].into()] {
-            let mut with = holder("a", 60, 1, 5);
-            with.insert(field, odd);
-            lists.push(vec![with].into());
-        }
-    }
-    for list in lists {
-        let info = shown(&lease(list.clone()));
-        assert!(info.shared && info.state == LeaseState::Held, "{list}");
-        assert_eq!((info.in_use, info.limit, info.holders), (None, None, vec![]), "{list}");
-    }
-    let mut without = lease(two());
-    without.remove("holders");
-    assert_eq!(shown(&without).in_use, None);
-    let mut damaged = lease(two());
-    damaged.insert("expiresAt", "tomorrow");
-    let info = shown(&damaged);
-    assert!(matches!(info.state, LeaseState::Damaged { .. }));
-    assert_eq!((info.in_use, info.limit, info.holders), (None, None, vec![]));
-}
-
-#[test]
-fn fields_that_no_decision_needs_may_be_missing() {
-    for field in ["owner", "acquiredAt", "metadata", "sentMicros", "writes"] {
-        let mut odd = holder("a", 60, 1, 5);
-        odd.insert(field, 7);
-        let mut without = odd.clone();
-        without.remove(field);
-        for element in [odd, without] {
-            let info = shown(&lease(vec![element]));
-            assert_eq!((info.in_use, info.holders.len()), (Some(1), 1), "{field}");
-            let holder = &info.holders[0];
-            assert_eq!(holder.owner.is_none(), field == "owner");
-            assert_eq!(holder.acquired_at.is_none(), field == "acquiredAt");
-            assert_eq!(holder.metadata.is_empty(), field == "metadata");
-        }
-    }
-}
-
-#[test]
-fn permits_out_of_all_bounds_are_not_counted() {
-    let info = shown(&lease(vec![holder("a", 60, i64::MAX, -5), holder("b", 60, 9, i64::MAX)]));
-    assert_eq!((info.in_use, info.limit, info.holders.len()), (None, None, 2));
-    // So long from now that the difference overflows, or no date can show it.
-    let mut far = holder("a", 60, 1, 5);
-    far.insert("expiresAt", DateTime::MAX);
-    let mut document = lease(vec![far]);
-    document.insert("now", DateTime::from_millis(-1));
-    let info = shown(&document);
-    assert_eq!(info.holders[0].expires_at, None);
-    assert!(info.holders[0].remaining.as_millis() > 9_000_000_000_000_000);
 }
 
 #[test]

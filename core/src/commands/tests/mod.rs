@@ -69,10 +69,6 @@ fn fast(request: AcquireRequest) -> FastAcquire {
 /// How a call waits in the queue.
 const JOINS: QueueOptions = QueueOptions { waiter_ttl: 10_000, max_waiting: 7 };
 
-fn acquire() -> SlowAcquire {
-    slow(request())
-}
-
 fn take() -> FastAcquire {
     fast(request())
 }

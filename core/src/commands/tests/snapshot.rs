@@ -57,52 +57,6 @@ fn a_document_of_ours_tells_everything() {
 }
 
 #[test]
-fn a_field_of_another_type_is_absent_and_the_rest_stands() {
-    for odd in odd() {
-        for field in ["id", "sentMicros", "owner", "acquiredAt", "ttlMs", "metadata"] {
-            let mut document = usual();
-            document.get_document_mut("grant").unwrap().insert(field, odd.clone());
-            let seen = read(&document);
-            assert_eq!(seen.info.state, LeaseState::Held, "{field}: {odd}");
-            assert_eq!(seen.grant_id.is_none(), field == "id", "{field}: {odd}");
-            assert_eq!(seen.sent.is_none(), field == "sentMicros", "{field}: {odd}");
-            assert_eq!(seen.info.owner.is_none(), field == "owner", "{field}: {odd}");
-            assert_eq!(seen.info.acquired_at.is_none(), field == "acquiredAt", "{field}: {odd}");
-            assert_eq!(seen.ttl_ms.is_none(), field == "ttlMs", "{field}: {odd}");
-        }
-        let mut document = usual();
-        document.insert("waiting", odd.clone());
-        let seen = read(&document);
-        assert_eq!((seen.info.waiting, seen.info.state), (0, LeaseState::Held), "{odd}");
-    }
-}
-
-#[test]
-fn a_grant_speaks_only_of_the_holder_that_it_names() {
-    let mut hostile = odd();
-    hostile.push("another".into());
-    for odd in hostile {
-        for (within_grant, field) in [(false, "grant"), (true, "value"), (false, "value")] {
-            let mut document = usual();
-            match within_grant {
-                true => document.get_document_mut("grant").unwrap().insert(field, odd.clone()),
-                false => document.insert(field, odd.clone()),
-            };
-            let seen = read(&document);
-            let told = (seen.grant_id, seen.ttl_ms, seen.sent, seen.info.owner);
-            assert_eq!(told, (None, None, None, None), "{field}: {odd}");
-            assert_eq!((seen.info.acquired_at, seen.info.metadata), (None, doc! {}));
-            assert_eq!(seen.info.state, LeaseState::Held);
-        }
-    }
-    // Two missing values are not equal.
-    let mut document = usual();
-    document.remove("value");
-    document.get_document_mut("grant").unwrap().remove("value");
-    assert_eq!(read(&document).grant_id, None);
-}
-
-#[test]
 fn the_state_is_by_the_type_of_the_expiry_and_what_is_left() {
     const NOW: i64 = 1_700_000_000_500;
     let read_with = |expires_at: Option<Bson>| {

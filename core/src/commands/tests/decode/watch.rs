@@ -61,24 +61,12 @@ fn assert_both(promoted: impl Into<Bson>, wanted: Option<&StreamEvent>) {
 #[test]
 fn a_replacement_tells_of_a_promotion_whose_grant_still_holds() {
     assert_eq!(decode(&replacement("m-c.2@7")), promotion("m-c.2", 7));
-    // A later write: by then the lease has another holder, or none, or the document does not show it.
-    let grant = doc! { "value": "v", "id": "m-c.2" };
-    let of_another = doc! { "value": "another", "id": "m-c.2" };
+    // A later write: by then the lease has another holder, or none. `fuzz` has the documents that do not show it.
     let of_nobody = doc! { "value": Bson::Null, "id": "m-c.2" };
     let released = doc! { "value": "released:1", "id": "m-c.2" };
-    let in_list = Bson::from(vec![grant.clone()]);
     for change in [
         doc! { "value": "another" },
-        doc! { "value": "" },
-        doc! { "value": Bson::Null },
-        doc! { "value": Bson::Symbol("v".to_owned()) },
-        doc! { "grant": Bson::Null },
-        doc! { "grant": in_list },
-        doc! { "grant": of_another },
-        doc! { "grant": { "id": "m-c.2" } },
-        doc! { "grant": { "value": "v" } },
         doc! { "grant": { "value": "v", "id": "m-c.20" } },
-        doc! { "grant": { "value": "v", "id": 7 } },
         // Two missing values are not equal.
         doc! { "value": Bson::Null, "grant": of_nobody },
         // A postponed release sets both values to one that no holder has, and keeps `promoted` if nobody waits.
@@ -139,23 +127,11 @@ fn an_update_tells_of_a_promotion_or_has_its_call_ask() {
 /// `fuzz` shows that no event without a time is believed.
 #[test]
 fn an_event_without_an_echo_or_a_time_says_nothing() {
-    for text in [
-        "",
-        "m-c.2",
-        "m-c.2@",
-        "m-c.2@-1",
-        "m-c.2@7.0",
-        "m-c.2@ 7",
-        "m-c.2@7 ",
-        "m-c.2@7e3",
-        "m-c.2@x",
-        "m-c.2@NaN",
-        "m-c.2@\u{661}",
-        // Does not fit into 64 bits.
-        "m-c.2@18446744073709551616",
-        "m-c.2@99999999999999999999999999",
-    ] {
-        assert_both(text, None);
+    assert_both("", None);
+    assert_both("m-c.2", None);
+    // The last one does not fit into 64 bits.
+    for echo in ",-1,7.0, 7,7 ,7e3,x,NaN,\u{661},18446744073709551616".split(',') {
+        assert_both(format!("m-c.2@{echo}"), None);
     }
     let in_list = vec![Bson::from("m-c.2@7")];
     for odd in [Bson::Null, Bson::Symbol("m-c.2@7".to_owned()), in_list.into()] {

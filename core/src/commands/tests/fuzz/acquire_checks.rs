@@ -5,17 +5,18 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::bson::{Bson, Document, Timestamp, doc};
-use crate::rules::permits::Permits;
+use crate::rules::permits::{LIMIT_MAX, Permits};
+use crate::rules::time::from_millis;
 
-use super::super::{SENT, TOKEN, fast, found, requests, slow, with};
-use super::checks::{at, is_held, number_of, rows, shown, text, time};
+use super::super::{SENT, SERVER_NOW, TOKEN, fast, found, requests, slow, with};
+use super::checks::{at, date, is_held, number_of, rows, shown, text, time};
 use super::{Decoder, batches, counts, decoder, lease_replies, leases, replied};
-use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
+use crate::commands::acquire::{AcquireReply, AcquireRequest, GrantedShare, SlowAcquire};
 use crate::commands::fast_acquire::{
     FastAcquire, FastAcquireMany, FastAcquired, FastAdmit, who_was_granted,
 };
 use crate::commands::find::FindLeases;
-use crate::commands::{Command, DecodeError};
+use crate::commands::{Command, DecodeError, snapshot};
 
 pub(super) const DECODERS: [Decoder; 5] = [
     decoder("acquire::SlowAcquire", lease_replies, |reply| SLOW.judge(reply)),
@@ -131,6 +132,9 @@ impl Form {
             // Without a time there is no token, and none is made up. A refusal by a slow form needs none.
             let has_all = token.is_some() || !request.has_oplog;
             let is_answered = has_all || self.is_slow && wanted == Answer::Refused;
+            if let Ok(answer) = &answer {
+                assert_shows_permits(answer, &request, document);
+            }
             match answer {
                 Ok(answer) if is_answered && self.is_slow => {
                     let ahead = document.get("ahead").and_then(Bson::as_i32);
@@ -180,15 +184,44 @@ fn judged(
     matches!(found, Answer::Granted(_))
 }
 
+/// Fails unless a grant has the permits and the expiry of its own record, and each answer shows the permits in use and
+/// the time until the first expiry, as far as they are known.
+fn assert_shows_permits(answer: &AcquireReply, request: &AcquireRequest, document: &Document) {
+    let number = |path: &[&str]| at(document, path).and_then(Bson::as_i64);
+    let info = match answer {
+        AcquireReply::Granted(granted) => {
+            let own = |field| u32::try_from(number(&["shared", "own", field])?).ok();
+            let permits = own("permits").zip(own("limit"));
+            let permits = permits.and_then(|(count, limit)| Permits::new(count, limit).ok());
+            let expires_at = date(document, &["shared", "own", "expiresAt"]);
+            let permits = permits.unwrap_or(request.permits);
+            let share = GrantedShare { permits, expires_at };
+            assert_eq!(granted.share, (!request.permits.is_exclusive()).then_some(share));
+            &granted.info
+        }
+        AcquireReply::Refused(refused) => &refused.info,
+        AcquireReply::UseSlowForm { .. } => return,
+    };
+    let plain = snapshot::read(document).info;
+    let first = number(&["shared", "firstMs"]).map(from_millis);
+    assert_eq!(info.remaining, first.or(plain.remaining));
+    let known = number(&["shared", "inUse"]).zip(number(&["shared", "limit"]));
+    let wanted = known.map_or((plain.in_use, plain.limit), |(in_use, limit)| {
+        let are_permits = [in_use, limit].iter().all(|it| (1..=i64::from(LIMIT_MAX)).contains(it));
+        let small = |it: i64| u32::try_from(it).ok().filter(|_| are_permits);
+        (small(in_use), small(limit))
+    });
+    assert_eq!((info.in_use, info.limit), wanted);
+}
+
 /// Leases in shared use and in exclusive use, with the grant of this attempt, of another one, and with none.
 fn admit_replies() -> Vec<Document> {
-    let own =
-        doc! { "own": { "id": "$call.3", "permits": 1_i64, "limit": 5_i64 }, "firstMs": 900_i64 };
+    let own = doc! { "id": "$call.3", "permits": 3_i64, "limit": 4_i64, "expiresAt": SERVER_NOW };
+    let own = doc! { "own": own, "firstMs": 900_i64 };
     let other = doc! { "own": { "id": "$call.2" }, "firstMs": 900_i64 };
+    let full = doc! { "inUse": 5_i64, "limit": 5_i64, "firstMs": 1_500_i64 };
     let mut all = lease_replies();
-    for (shown, has_queue) in
-        [(own, false), (other, true), (doc! { "firstMs": 0_i64 }, false), (doc! {}, false)]
-    {
+    for (shown, has_queue) in [(own, false), (other, true), (full, false), (doc! {}, false)] {
         let shared = with(leases().remove(0), "value", "mongo-lease/shared");
         let shared = with(with(shared, "shared", shown), "hasQueue", has_queue);
         all.push(replied(found(shared)));

@@ -84,6 +84,18 @@ pub(super) fn time(document: &Document, path: &[&str]) -> Option<Timestamp> {
     at(document, path)?.as_timestamp()
 }
 
+/// The date that users see there.
+pub(super) fn date(document: &Document, path: &[&str]) -> Option<chrono::DateTime<chrono::Utc>> {
+    let date = at(document, path)?.as_datetime()?;
+    chrono::DateTime::from_timestamp_millis(date.timestamp_millis())
+}
+
+/// Fails unless these are the metadata in this grant or holder. Compares texts: a NaN does not equal itself.
+pub(super) fn assert_metadata(shown: &Document, of: &Document) {
+    let wanted = of.get_document("metadata").cloned().unwrap_or_default();
+    assert_eq!(format!("{shown:?}"), format!("{wanted:?}"));
+}
+
 /// Whether a document shows that the lease is held. `None`: it does not tell.
 pub(super) fn is_held(document: &Document) -> Option<bool> {
     let Some(Bson::DateTime(now)) = document.get("now") else { return None };
@@ -202,7 +214,12 @@ fn seen(document: &Document) -> bool {
     assert_eq!(seen.info.owner.as_deref(), of_grant("owner"));
     let number = |field| at(document, &["grant", field]).and_then(Bson::as_i64).filter(|_| speaks);
     assert_eq!((seen.ttl_ms, seen.sent), (number("ttlMs"), number("sentMicros")));
-    assert!(speaks || seen.info.acquired_at.is_none() && seen.info.metadata.is_empty());
+    let grant = document.get_document("grant").ok().filter(|_| speaks);
+    assert_eq!(seen.info.acquired_at, grant.and_then(|it| date(it, &["acquiredAt"])));
+    assert_metadata(&seen.info.metadata, grant.unwrap_or(&Document::new()));
+    let waiting = document.get("waiting").and_then(Bson::as_i32);
+    let waiting = waiting.and_then(|it| u32::try_from(it).ok());
+    assert_eq!(seen.info.waiting, waiting.unwrap_or(0));
     // Every snapshot can be displayed.
     assert!(!format!("{} {:?}", seen.info, seen.info).is_empty());
     // A free lease shows that it is free; everything else counts as held.

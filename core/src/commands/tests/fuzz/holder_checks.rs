@@ -6,7 +6,7 @@ use crate::rules::pattern::NamePattern;
 use crate::rules::permits::LIMIT_MAX;
 
 use super::super::{SENT, SERVER_NOW, with};
-use super::checks::{is_held, rows, text};
+use super::checks::{assert_metadata, date, is_held, rows, text};
 use super::{Decoder, batch, batch_of, decoder, leases};
 use crate::commands::Command;
 use crate::commands::find::{GetLease, Page};
@@ -81,10 +81,14 @@ fn judged(seen: LeaseSnapshot, document: &Document) -> bool {
         assert_eq!(shown.owner.as_deref(), text(element, &["owner"]));
         let number = |field| element.get_i64(field).unwrap().max(0);
         let small = |number: i64| u32::try_from(number).unwrap_or(u32::MAX);
-        assert_eq!(
-            (shown.permits, shown.limit),
-            (small(number("permits")), small(number("limit")))
-        );
+        let counts = [number("permits"), number("limit")].map(small);
+        assert_eq!([shown.permits, shown.limit], counts);
+        let date = |field| date(element, &[field]);
+        assert_eq!([shown.acquired_at, shown.expires_at], ["acquiredAt", "expiresAt"].map(date));
+        let millis = |from: &Document, field| from.get_datetime(field).unwrap().timestamp_millis();
+        let left = millis(element, "expiresAt").saturating_sub(millis(document, "now"));
+        assert_eq!(shown.remaining.as_millis(), u128::try_from(left).unwrap());
+        assert_metadata(&shown.metadata, element);
     }
     if info.shared {
         let in_use = info.holders.iter().map(|it| it.permits).reduce(u32::saturating_add);

@@ -142,14 +142,17 @@ fn replied(mut reply: Document) -> Document {
     reply
 }
 
-/// Leases as the projection shows them: ours, another holder's, one that nobody holds, another program's over ours, and
-/// another program's.
+/// Leases as the projection shows them: ours, another holder's, one that nobody holds, another program's over ours,
+/// another program's, and one without a value in which two missing ones are not equal.
 fn leases() -> Vec<Document> {
     let of = |value| held(value, "$call.3");
     let mut plain = of("another");
     plain.remove("grant");
+    let mut nobodys = with(of("another"), "grant", doc! { "id": "$call.3" });
+    nobodys.remove("value");
     let released = with(of("released:1"), "expiresAt", Bson::Null);
-    vec![of("$$NOW"), of("another"), released, with(of("$$NOW"), "value", "another"), plain]
+    let over_ours = with(of("$$NOW"), "value", "another");
+    vec![of("$$NOW"), of("another"), released, over_ours, plain, nobodys]
 }
 
 fn lease_replies() -> Vec<Document> {

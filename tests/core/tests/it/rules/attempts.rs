@@ -1,5 +1,5 @@
-//! The debts of an acquire call after its attempts: by examples, and in random histories, which are checked against
-//! all that has happened to them.
+//! The debts of an acquire call after its attempts: in random histories, which are checked against all that has
+//! happened to them.
 
 use mongo_lease_testbed::Seed;
 
@@ -154,38 +154,6 @@ impl History {
             (CleanupAction::Nothing, CleanupAction::Nothing)
         );
         (self.gave_back, self.left)
-    }
-}
-
-#[test]
-fn a_grant_is_taken_or_given_back_once() {
-    let sent = Instant::from_nanos(1);
-    let (granted, joined) = (Effect::MaybeGranted, Effect::Joined(sent));
-    let (answer, promotion) = (Accepted::Answer(sent), Accepted::Promotion(sent));
-    for (effects, taken, owed) in [
-        (vec![Effect::Nothing], None, CleanupAction::Nothing),
-        (vec![granted], None, CleanupAction::GiveBack),
-        (vec![joined], None, CleanupAction::LeaveQueue),
-        // To give back also leaves the queue.
-        (vec![joined, granted], None, CleanupAction::GiveBack),
-        (vec![granted], Some(answer), CleanupAction::Nothing),
-        (vec![granted, granted], Some(answer), CleanupAction::GiveBack),
-        (vec![joined], Some(promotion), CleanupAction::Nothing),
-        // The attempt may have found the promotion, or have been granted again after its end.
-        (vec![joined, granted], Some(promotion), CleanupAction::GiveBack),
-    ] {
-        let mut attempts = Attempts::default();
-        for &effect in &effects {
-            attempts.start();
-            assert_eq!(attempts.answered(effect), CleanupAction::Nothing);
-        }
-        assert!(taken.is_none_or(|taken| attempts.accept(taken)));
-        if taken.is_some() {
-            assert_eq!(attempts.abandon(), CleanupAction::Nothing, "the lease goes on");
-        }
-        assert_eq!(attempts.settle(), owed, "{effects:?} {taken:?}");
-        assert_eq!(attempts.settle(), CleanupAction::Nothing, "{effects:?} {taken:?}");
-        assert!(!attempts.accept(promotion), "there is nobody to take it");
     }
 }
 

@@ -6,7 +6,6 @@ mod bound;
 mod guesses;
 mod holder;
 mod ids;
-mod led_waiters;
 mod permits;
 mod promoted;
 mod slots;

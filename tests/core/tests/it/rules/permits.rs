@@ -41,18 +41,6 @@ fn only_the_limit_1_is_exclusive() {
 }
 
 #[test]
-fn the_smallest_limit_of_all_holders_binds() {
-    assert!(fit_together(&[]));
-    assert!(fit_together(&[permits(2, 5), permits(3, 5)]));
-    assert!(!fit_together(&[permits(3, 5), permits(3, 5)]));
-    assert!(fit_together(&[permits(1, 3), permits(2, 5)]), "three for a limit of three");
-    assert!(!fit_together(&[permits(1, 3), permits(3, 5)]), "four, and one allows three");
-    assert!(!fit_together(&[Permits::EXCLUSIVE, Permits::SHARED]));
-    assert!(fit_together(&[Permits::SHARED; LIMIT_MAX as usize]));
-    assert!(!fit_together(&[Permits::SHARED; LIMIT_MAX as usize + 1]));
-}
-
-#[test]
 fn a_waiter_that_does_not_fit_blocks_those_behind_it() {
     let [one, two, three] = [1, 2, 3].map(|count| permits(count, 3));
     let writer = Permits::EXCLUSIVE;

@@ -69,15 +69,6 @@ fn the_first_renewal_makes_it_whole_and_the_next_ones_keep_it() {
 }
 
 #[test]
-fn who_does_not_renew_is_renewed_once() {
-    let renewal = [(4, Timer, RENEW), (5, renewed(4), end_of(4))];
-    let rest = [6, 14, 24, 33].map(|second| (second, Timer, end_of(4)));
-    let mut holder = assert_answers(promoted(ONCE), &[renewal.as_slice(), &rest].concat());
-    let end = at(4).after(timing().validity());
-    assert_eq!(holder.on(&timing(), end, Timer), Lost(Loss::EndedAsAsked));
-}
-
-#[test]
 fn the_first_renewal_is_due_soon_and_within_a_third_of_the_term() {
     // The moment of the notification and that of the extending renewal, in milliseconds since the echo.
     let table = [

@@ -2,12 +2,10 @@ use std::time::Duration;
 
 use mongo_lease_core::rules::time::Instant;
 use mongo_lease_core::rules::timing::Timing;
-use mongo_lease_core::rules::waiter::{
-    WaitAction, WaitEvent, WaitRefusal, Waiter, next_heartbeat_at,
-};
+use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent, WaitRefusal, Waiter};
 
 pub(super) use WaitAction::{Acquire, GiveUp};
-pub(super) use WaitEvent::{Recheck, Timer};
+pub(super) use WaitEvent::Timer;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 pub(super) const LIFE: Duration = Duration::from_secs(10);
@@ -77,13 +75,6 @@ pub(super) fn assert_answers(mut waiter: Waiter, events: &[(u64, WaitEvent, Wait
 }
 
 #[test]
-fn who_comes_asks_at_once_and_by_the_clock_until_it_is_refused() {
-    let events =
-        [(0, Timer, Acquire), (5, Timer, Acquire), (6, refused(5), wake(21)), (7, Timer, wake(21))];
-    assert_answers(until(100), &events);
-}
-
-#[test]
 fn the_next_check_depends_on_position_stream_and_expiry() {
     let never = None;
     // Whether a stream reports, entries ahead, milliseconds left, and the milliseconds to the next attempt.
@@ -129,67 +120,6 @@ fn the_next_check_depends_on_position_stream_and_expiry() {
 }
 
 #[test]
-fn a_short_recheck_comes_first_even_with_a_stream() {
-    for ahead in [0, 1, 9] {
-        let refusal = WaitRefusal { ahead, recheck_every: SECOND, ..refusal(40) };
-        let next = until(100).on(&timing(), at(40), WaitEvent::Refused(refusal));
-        assert_eq!(next, wake(41), "{ahead}");
-    }
-}
-
-#[test]
-fn times_without_end_do_not_overflow() {
-    let recheck_every = Duration::MAX;
-    for remaining in [Some(Duration::MAX), None] {
-        let refusal = WaitRefusal { remaining, ahead: 0, recheck_every, ..refusal(40) };
-        let next = until(100).on(&timing(), at(40), WaitEvent::Refused(refusal));
-        assert_eq!(next, wake(100), "the deadline is left");
-        let mut forever = Waiter::new(Instant::FAR_FUTURE, LIFE);
-        let next = forever.on(&timing(), at(40), WaitEvent::Refused(refusal));
-        assert_eq!(next, WaitAction::WakeAt(Instant::FAR_FUTURE));
-        assert_eq!(forever.on(&timing(), at(41), Recheck), Acquire);
-    }
-}
-
-#[test]
-fn the_deadline_comes_before_the_next_look_and_ends_the_wait() {
-    let events = [(10, refused(9), wake(20)), (19, Timer, wake(20)), (20, Timer, GiveUp)];
-    assert_answers(until(20), &events);
-    // On any event except a promotion; and it stays so.
-    for event in [Timer, Recheck, refused(19), promoted(1)] {
-        let events = [(18, refused(17), wake(20)), (20, event, GiveUp), (21, event, GiveUp)];
-        assert_answers(until(20), &events);
-    }
-    // A waiter without any time does not even send an attempt.
-    assert_answers(until(0), &[(0, Timer, GiveUp)]);
-}
-
-#[test]
-fn a_recheck_acquires_at_once_and_until_it_is_answered() {
-    let events = [
-        (10, refused(9), wake(25)),
-        (11, Recheck, Acquire),
-        (12, Timer, Acquire),
-        (13, Recheck, Acquire),
-        (14, refused(13), wake(29)),
-    ];
-    assert_answers(until(100), &events);
-}
-
-#[test]
-fn a_stale_promotion_makes_the_waiter_acquire_until_answered() {
-    let events = [
-        (41, refused(40), wake(56)),
-        (42, promoted(39), Acquire),
-        (43, Timer, Acquire),
-        (44, refused(43), wake(59)),
-        (55, promoted(45), Acquire),
-        (56, Timer, Acquire),
-    ];
-    assert_answers(until(100), &events);
-}
-
-#[test]
 fn a_promotion_that_has_come_is_taken_at_the_deadline_too() {
     for now in [20, 21] {
         let refusal = (15, refused(14), wake(20));
@@ -216,22 +146,4 @@ fn a_successor_has_another_deadline_and_the_same_moment() {
     assert_answers(short, &[(21, Timer, wake(22)), (22, Timer, GiveUp)]);
     // A call without any answer sends an attempt at once.
     assert_answers(until(20).with_deadline(at(100)), &[(30, Timer, Acquire)]);
-}
-
-#[test]
-fn a_heartbeat_is_due_after_a_third_unless_the_wait_ends_first() {
-    let never = Instant::FAR_FUTURE;
-    for (beaten, deadline, wanted) in [
-        (at(40), at(100), at(40).after(LIFE / 3)),
-        (at(40), at(50).after(NANO), at(40).after(LIFE / 3)),
-        (at(40), at(50), never),
-        (at(40), at(41), never),
-        (at(40), at(39), never),
-        (at(40), Instant::FAR_FUTURE, at(40).after(LIFE / 3)),
-        (Instant::START, at(10), never),
-        (Instant::START, at(11), Instant::START.after(LIFE / 3)),
-        (Instant::from_nanos(u64::MAX - 1), Instant::FAR_FUTURE, never),
-    ] {
-        assert_eq!(next_heartbeat_at(beaten, LIFE, deadline), wanted, "{beaten:?} {deadline:?}");
-    }
 }
