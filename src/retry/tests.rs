@@ -74,6 +74,7 @@ async fn a_call_that_was_never_sent_has_changed_nothing() {
     let (mut attempts, call) = call(SHORT, SHORT * 3);
     let failure = call.await.unwrap().unwrap_err();
     assert!(matches!(failure.cause, Cause::NotSent) && !failure.outcome.maybe_applied);
+    assert!(crate::Error::from(failure).to_string().ends_with("it sent nothing"));
     let (_answer, stage) = attempts.recv().await.unwrap();
     assert!(stage.is_withdrawn() && !stage.send(now()));
 }

@@ -89,9 +89,3 @@ async fn build_ends_at_its_deadline_while_the_driver_still_searches() {
     );
     assert!(deadline <= took && took < deadline + LATE, "{took:?}");
 }
-
-#[tokio::test]
-async fn a_build_deadline_of_zero_is_refused() {
-    let (error, _) = refusal(builder(&nobody(), None).await.build_timeout(Duration::ZERO)).await;
-    assert!(matches!(error, Error::InvalidOption { option: "build_timeout", .. }), "{error:?}");
-}

@@ -4,7 +4,6 @@
 
 mod acquires;
 mod releases;
-mod several;
 mod shared;
 
 use std::time::Duration;

@@ -213,17 +213,6 @@ async fn the_ttl_monitor_removes_tombstones() {
     assert!(document(&database, "a").await.is_some());
 }
 
-/// No query checks a new name first; still the server refuses its insert when the index has gone.
-#[tokio::test]
-async fn without_the_unique_index_inserts_grant_nothing() {
-    let (_server, database) = lent_database().await;
-    let leases = with_tombstones(&database).await;
-    database.run_command(doc! { "dropIndexes": "locks", "index": "name_1" }).await.unwrap();
-    let error = leases.try_acquire("a").await.expect_err("nothing is granted");
-    assert!(matches!(error, Error::NotMigrated { .. }), "{error:?}");
-    assert_eq!(document(&database, "a").await, None);
-}
-
 /// The server keeps deleted entries for a time, and a query for a name walks over those that sort behind it.
 #[tokio::test]
 async fn a_new_name_walks_over_no_deleted_entries() {

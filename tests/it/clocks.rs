@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::DateTime;
-use mongo_lease::{Attempt, LeaseManager};
+use mongo_lease::{Attempt, Lease, LeaseManager};
 use mongo_lease_testbed::{Server, command};
 
 use crate::common::{SHORT_TTL, builder, document, migrated};
@@ -89,13 +89,12 @@ async fn ask_with_a_wrong_clock(database: &Database) {
     let leases =
         LeaseManager::builder(database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let mut orders = orders();
-    let mut held = Vec::new();
+    let mut held: Vec<Lease> = Vec::new();
     say(wall_clock_ms());
     while let Some(order) = orders.recv().await {
         if order == "release" {
             let count = held.len();
             for lease in held.drain(..) {
-                let lease: mongo_lease::Lease = lease;
                 assert!(lease.is_valid());
                 lease.release().await.unwrap();
             }

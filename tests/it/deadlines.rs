@@ -10,7 +10,7 @@ use mongo_lease_testbed::{FailCommand, FailPointGuard, Server};
 use crate::common::{TryOnce, builder, migrated};
 use crate::lent::{Proxied, proxied};
 use crate::patience::{BUSY_MACHINE, bounded, locks, until, written};
-use crate::permits::{Ask, Call, dropped, permits, writer};
+use crate::permits::{Ask, dropped, permits, writer};
 
 const WAIT: Duration = Duration::from_millis(500);
 
@@ -74,36 +74,7 @@ async fn a_hanging_release_returns_and_continues_in_the_background() {
     written(&mut changes, OperationType::Delete).await;
 }
 
-/// A message of an acquire is held back until its call has ended. Its grant is given back all the same.
-async fn is_given_back(cases: &[(&str, Ask)], end: impl AsyncFn(Call)) {
-    let Proxied { _server, database, proxy, slow, direct } = proxied(|builder| builder).await;
-    for (message, ask) in cases {
-        eprintln!("the held message is the {message}");
-        let held = match *message {
-            "request" => proxy.hold_requests_to("findAndModify"),
-            _ => proxy.hold_replies_to("findAndModify"),
-        };
-        // It does not expire within the test.
-        let call = ask(&slow).ttl(Duration::from_secs(300));
-        let call = tokio::spawn(call.into_future());
-        bounded(held.held(1)).await;
-        let is_written = direct.get("a").await.unwrap().is_some();
-        assert_eq!(is_written, *message != "request", "{message}");
-        let mut changes = locks(&database).watch().await.unwrap();
-        end(call).await;
-        if *message == "lost reply" {
-            proxy.cut();
-        }
-        held.release();
-        if *message == "request" {
-            written(&mut changes, OperationType::Insert).await;
-        }
-        let free = async || ask(&direct).try_once().await.unwrap().granted();
-        let again = until("what was granted is free", free).await;
-        assert_eq!(again.release().await.unwrap(), Released::Released, "{message}");
-    }
-}
-
+/// A message of its acquire is held back until it has been dropped.
 #[tokio::test]
 async fn what_a_dropped_call_wins_is_given_back() {
     let both_permits: Ask = |leases| permits(2, 2)(leases);
@@ -113,15 +84,30 @@ async fn what_a_dropped_call_wins_is_given_back() {
         ("reply for permits", both_permits),
         ("lost reply", writer),
     ];
-    is_given_back(&cases, dropped).await;
-}
-
-#[tokio::test]
-async fn what_a_command_wins_after_its_deadline_is_given_back() {
-    let brief: Ask = |leases| writer(leases).wait(WAIT);
-    let is_over = async |call: Call| {
-        let error = bounded(call).await.unwrap().unwrap_err();
-        assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-    };
-    is_given_back(&[("request", brief), ("reply", brief)], is_over).await;
+    let Proxied { _server, database, proxy, slow, direct } = proxied(|builder| builder).await;
+    for (message, ask) in cases {
+        eprintln!("the held message is the {message}");
+        let held = match message {
+            "request" => proxy.hold_requests_to("findAndModify"),
+            _ => proxy.hold_replies_to("findAndModify"),
+        };
+        // It does not expire within the test.
+        let call = ask(&slow).ttl(Duration::from_secs(300));
+        let call = tokio::spawn(call.into_future());
+        bounded(held.held(1)).await;
+        let is_written = direct.get("a").await.unwrap().is_some();
+        assert_eq!(is_written, message != "request", "{message}");
+        let mut changes = locks(&database).watch().await.unwrap();
+        dropped(call).await;
+        if message == "lost reply" {
+            proxy.cut();
+        }
+        held.release();
+        if message == "request" {
+            written(&mut changes, OperationType::Insert).await;
+        }
+        let free = async || ask(&direct).try_once().await.unwrap().granted();
+        let again = until("what was granted is free", free).await;
+        assert_eq!(again.release().await.unwrap(), Released::Released, "{message}");
+    }
 }

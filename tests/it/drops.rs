@@ -35,6 +35,8 @@ async fn begin_and_drop<F: Future>(future: F) -> Option<F::Output> {
     None
 }
 
+const SECOND: Duration = Duration::from_secs(1);
+
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
@@ -45,11 +47,15 @@ async fn a_dropped_lease_is_given_back() {
     check(async |backend| {
         let leases = backend.manager().await;
         let (first, last) =
-            (leases.acquire("a").await.unwrap(), leases.acquire("b").await.unwrap());
+            (leases.acquire("a").await.unwrap(), leases.acquire("b").ttl(SECOND).await.unwrap());
         let token = first.cancellation_token();
         drop(first);
         assert!(token.is_cancelled());
+        let mut events = Listener::of(&leases);
         drop(leases);
+        // A lease keeps its renewals alive.
+        events.renewals("b", 2).await;
+        assert!(last.is_valid());
         drop(last);
         backend.until_nothing_is_left().await;
     })
@@ -208,7 +214,7 @@ async fn a_manager_can_be_built_after_dropped_attempts_at_it() {
 async fn a_dropped_guard_leaves_lease_held_and_transaction_abortable() {
     let (database, leases) = setup().await;
     let mut events = Listener::of(&leases);
-    let lease = leases.acquire("a").ttl(Duration::from_secs(1)).await.unwrap();
+    let lease = leases.acquire("a").ttl(SECOND).await.unwrap();
     let mut session = database.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();
     // The driver aborts on the server only a transaction that it knows to have begun there.

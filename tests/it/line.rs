@@ -5,7 +5,6 @@ mod beats;
 mod cost;
 mod damaged;
 mod dead;
-mod handoffs;
 mod leaving;
 mod order;
 mod terms;

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Error, Lease, LeaseManager, Tuning};
 use mongo_lease_testbed::{CommandCounts, FailCommand, Server};
 use tokio::task::JoinSet;
 
 use crate::common::builder;
-use crate::lent::{LentServer, lent_database, lent_setup};
-use crate::patience::{PATIENCE, bounded, locks};
+use crate::lent::{LentServer, lent_database};
+use crate::patience::{PATIENCE, bounded};
 
 const CALLS: usize = 5_000;
 
@@ -80,34 +79,4 @@ async fn calls_of_a_server_that_hangs_are_repeated_together() {
     server.mongod().resume();
     let _held = granted_by_few(calls, &server, &before).await;
     assert_eq!(leases.shutdown().await.released, CALLS);
-}
-
-/// Calls whose time is over before they are sent say so, and leave nothing behind.
-#[tokio::test]
-async fn calls_that_are_never_sent_end_in_time_and_say_so() {
-    const WAIT: Duration = Duration::from_millis(700);
-    let (server, database, leases) = lent_setup().await;
-    let slow = FailCommand::on(&["findAndModify", "update", "find"]).block_for(WAIT / 2);
-    let slow = slow.enable(server.uri()).await;
-    let before = server.command_counts().await;
-    let answers = bounded(start(&leases, WAIT).join_all()).await;
-    let is_unsent = |answer: &&Result<Lease, Error>| match answer {
-        Err(Error::WaitTimeout { source: Some(source), .. }) => {
-            source.to_string().contains("it sent nothing")
-        }
-        Ok(_) | Err(Error::WaitTimeout { .. }) => false,
-        Err(other) => panic!("{other}"),
-    };
-    let unsent = answers.iter().filter(is_unsent).count();
-    assert!(unsent > CALLS / 2, "{unsent} calls were not sent");
-    let sent = server.command_counts().await.since(&before);
-    assert!(sent.find_and_modify + sent.update + sent.find < FEW, "{sent:?}");
-    drop(slow);
-    // After the load, a call is answered as before.
-    let lease = leases.try_acquire("after").await.unwrap().granted().expect("it is free");
-    lease.release().await.unwrap();
-    drop(answers);
-    assert_eq!(leases.shutdown().await.tasks_left, 0);
-    let left = locks(&database).count_documents(doc! {}).await.unwrap();
-    assert_eq!(left, 0, "a grant to a call that had gone was not given back");
 }

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Error, Lease, LeaseManager, LeaseManagerBuilder, LostReason, Released, Tuning};
-use mongo_lease_testbed::{FailCommand, TestDatabase};
+use mongo_lease::{Error, Lease, LeaseManager, LostReason, Tuning};
+use mongo_lease_testbed::FailCommand;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::both::check;
 use crate::common::builder;
 use crate::lent::{lent_database, lent_setup};
-use crate::patience::{BUSY_MACHINE, Listener, PATIENCE, locks, soon, until};
+use crate::patience::{BUSY_MACHINE, PATIENCE, locks, soon};
 use crate::permits::{granted, queued_by};
 
 async fn hold(leases: &LeaseManager, how_many: usize) -> Vec<Lease> {
@@ -31,57 +31,19 @@ async fn assert_all_are_told(held: &[Lease]) {
     }
 }
 
-/// A thousand leases, and a thousand calls that wait for ten of them.
-async fn a_thousand(leases: &LeaseManager) -> (Vec<Lease>, JoinSet<Error>) {
-    let held = hold(leases, 1_000).await;
+#[tokio::test]
+async fn with_the_database_stopped_shutdown_reports_within_the_bound() {
+    const BOUND: Duration = Duration::from_secs(1);
+    let (server, database) = lent_database().await;
+    let tuning = Tuning::default().max_in_flight(20);
+    let leases = builder(&database).tuning(tuning).shutdown_timeout(BOUND).build().await.unwrap();
+    // A thousand leases, and a thousand calls that wait for ten of them.
+    let held = hold(&leases, 1_000).await;
     let mut waiting = JoinSet::new();
     for number in 0..1_000 {
         let acquire = leases.acquire(format!("lease:{}", number % 10)).wait_forever();
         waiting.spawn(async move { acquire.await.unwrap_err() });
     }
-    (held, waiting)
-}
-
-async fn assert_all_have_ended(held: &[Lease], waiting: JoinSet<Error>) {
-    assert_all_are_told(held).await;
-    for error in soon("the waiters end", waiting.join_all()).await {
-        assert!(matches!(error, Error::ShutDown), "{error}");
-    }
-}
-
-fn with_many_slots(database: &TestDatabase, shutdown_timeout: Duration) -> LeaseManagerBuilder {
-    let tuning = Tuning::default().max_in_flight(20);
-    builder(database).tuning(tuning).shutdown_timeout(shutdown_timeout)
-}
-
-#[tokio::test]
-async fn a_thousand_leases_and_their_waiters_are_ended() {
-    let (_server, database) = lent_database().await;
-    let leases = with_many_slots(&database, 2 * PATIENCE).build().await.unwrap();
-    let (held, waiting) = a_thousand(&leases).await;
-    // They wait in ten local queues, and the first of each joins the lease's.
-    let joined = async || {
-        let queues = doc! { "queue.0": { "$exists": true } };
-        (locks(&database).count_documents(queues).await.unwrap() == 10).then_some(())
-    };
-    until("they wait", joined).await;
-
-    let report = soon("the shutdown", leases.shutdown()).await;
-    assert_eq!((report.released, report.tasks_left), (1_000, 0));
-    assert_eq!(report.left_to_expire, Vec::<String>::new());
-    assert_all_have_ended(&held, waiting).await;
-    // A lease that was handed off to a leaving waiter has ended, and the TTL monitor removes its document.
-    let is_held = doc! { "value": { "$not": { "$regex": "^released:" } } };
-    let anybodys = doc! { "$or": [is_held, { "queue.0": { "$exists": true } }] };
-    assert_eq!(locks(&database).count_documents(anybodys).await.unwrap(), 0);
-}
-
-#[tokio::test]
-async fn with_the_database_stopped_shutdown_reports_within_the_bound() {
-    const BOUND: Duration = Duration::from_secs(1);
-    let (server, database) = lent_database().await;
-    let leases = with_many_slots(&database, BOUND).build().await.unwrap();
-    let (held, waiting) = a_thousand(&leases).await;
 
     server.mongod().pause();
     let started = Instant::now();
@@ -89,7 +51,10 @@ async fn with_the_database_stopped_shutdown_reports_within_the_bound() {
     assert!(started.elapsed() < BOUND + BUSY_MACHINE, "{:?}", started.elapsed());
     assert_eq!((report.released, report.left_to_expire.len()), (0, 1_000));
     assert!(report.tasks_left > 0, "there are commands that nobody has answered");
-    assert_all_have_ended(&held, waiting).await;
+    assert_all_are_told(&held).await;
+    for error in soon("the waiters end", waiting.join_all()).await {
+        assert!(matches!(error, Error::ShutDown), "{error}");
+    }
     server.mongod().resume();
 }
 
@@ -181,20 +146,4 @@ async fn a_call_that_asks_once_ends_with_the_shutdown() {
     let result = soon("the call ends", asking).await.unwrap();
     assert!(matches!(result, Err(Error::ShutDown)), "{result:?}");
     server.mongod().resume();
-}
-
-#[tokio::test]
-async fn without_a_shutdown_everything_ends_with_the_last_handle() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let mut events = Listener::of(&leases);
-        let lease = leases.acquire("a").ttl(Duration::from_secs(1)).await.unwrap();
-        drop(leases);
-        // A lease keeps its renewals alive; the last lease ends them.
-        events.renewals("a", 2).await;
-        assert!(lease.is_valid());
-        assert_eq!(lease.release().await.unwrap(), Released::Released);
-        backend.until_nothing_is_left().await;
-    })
-    .await;
 }

@@ -37,7 +37,10 @@ async fn calls_that_cannot_join_a_queue_delay_nobody() {
         sessions.push(setup.hold_up(lease, By::Guard).await);
     }
     let others = setup.another_manager().await;
-    let idle = idle_ping(&others).await;
+    let mut idle = Duration::ZERO;
+    for _ in 0..5 {
+        idle = idle.max(others.ping().await.unwrap());
+    }
     let joining = waiting(&others, names("guarded", 8), LONG);
     until_blocked(&setup.server, &setup.database).await;
 
@@ -55,15 +58,6 @@ async fn calls_that_cannot_join_a_queue_delay_nobody() {
     events.times(8, |event| matches!(event, Event::Queued { .. })).await;
     drop(held);
     assert_eq!(granted(joining).await.len(), 8);
-}
-
-/// The longest of a few pings of an otherwise idle manager.
-async fn idle_ping(leases: &LeaseManager) -> Duration {
-    let mut longest = Duration::ZERO;
-    for _ in 0..5 {
-        longest = longest.max(leases.ping().await.unwrap());
-    }
-    longest
 }
 
 #[tokio::test]

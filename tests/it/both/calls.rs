@@ -3,37 +3,11 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Attempt, Error, LostReason, Released};
+use mongo_lease::{Error, LostReason, Released};
 
 use super::check;
 use crate::common::SHORT_TTL;
 use crate::patience::{bounded, until};
-
-#[tokio::test]
-async fn an_acquire_is_granted_or_busy_or_over_in_time() {
-    check(async |backend| {
-        let (leases, others) = (backend.manager().await, backend.manager().await);
-        let lease = leases.acquire("a").owner("me").metadata(doc! { "job": 7 }).await.unwrap();
-        let Err(Error::Busy(held)) = others.acquire("a").wait(Duration::ZERO).await else {
-            panic!("it is held");
-        };
-        assert_eq!(held.value.as_deref(), Some(lease.value()));
-        assert_eq!(held.metadata, doc! { "job": 7 });
-        assert!(held.owner.is_some_and(|owner| owner.starts_with("me@")));
-        let Attempt::Busy(held) = others.try_acquire("a").await.unwrap() else {
-            panic!("it is held");
-        };
-        assert!(held.remaining.is_some_and(|left| left > Duration::from_secs(20)));
-        let wait = Duration::from_millis(300);
-        let error = others.acquire("a").wait(wait).await.unwrap_err();
-        assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-        assert_eq!(lease.release().await.unwrap(), Released::Released);
-        let token = others.acquire("a").await.unwrap().token().unwrap();
-        assert!(leases.acquire("a").await.unwrap().token().unwrap() > token);
-    })
-    .await;
-}
 
 #[tokio::test]
 async fn bad_names_and_options_are_refused_before_anything_is_sent() {
@@ -52,25 +26,13 @@ async fn bad_names_and_options_are_refused_before_anything_is_sent() {
         }
         let error = leases.release("a", "a\0").await.unwrap_err();
         assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
-        assert!(backend.builder().ttl(Duration::ZERO).build().await.is_err());
+        for builder in
+            [backend.builder().ttl(Duration::ZERO), backend.builder().build_timeout(Duration::ZERO)]
+        {
+            let error = builder.build().await.unwrap_err();
+            assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+        }
         assert!(leases.get("a").await.unwrap().is_none());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_release_by_value_says_whether_the_lease_was_held() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let lease = leases.acquire("a").await.unwrap();
-        assert_eq!(leases.release("a", "another").await.unwrap(), Released::NotHeld);
-        assert!(leases.get("a").await.unwrap().is_some_and(|info| info.held_here));
-        assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::Released);
-        assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::NotHeld);
-        let error = lease.renew().await.unwrap_err();
-        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
-        assert_eq!(lease.lost().await, LostReason::Removed);
-        assert!(!lease.is_valid() && leases.get("a").await.unwrap().is_none());
     })
     .await;
 }
@@ -126,15 +88,18 @@ async fn more_leases_than_a_page_are_listed_in_order_and_filtered() {
 }
 
 #[tokio::test]
-async fn a_read_only_manager_reads_and_refuses_writes() {
+async fn with_lease_runs_the_work_and_releases() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let reader = backend.builder().read_only(true).build().await.unwrap();
-        let _lease = leases.acquire("a").await.unwrap();
-        assert!(reader.get("a").await.unwrap().is_some());
-        reader.ping().await.unwrap();
-        let error = reader.acquire("b").await.unwrap_err();
-        assert!(matches!(error, Error::InvalidOption { option: "read_only", .. }), "{error}");
+        let length = leases.with_lease("a", async |lease| lease.name().len()).await.unwrap();
+        assert_eq!(length, 1);
+        assert!(leases.get("a").await.unwrap().is_none());
+        let lost = leases.with_lease("a", async |lease| {
+            leases.release("a", lease.value()).await.unwrap();
+            let _ = lease.renew().await;
+            std::future::pending::<()>().await;
+        });
+        assert!(matches!(bounded(lost).await, Err(Error::Lost { .. })));
     })
     .await;
 }

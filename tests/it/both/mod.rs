@@ -1,8 +1,6 @@
 //! Runs a test on both backends: a real server, and a store in memory. So the double does what the real one does.
 
 mod calls;
-mod holding;
-mod queue;
 
 use std::panic::resume_unwind;
 use std::time::Duration;

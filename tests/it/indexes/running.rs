@@ -7,6 +7,7 @@ use super::{
     create_index, ensure, ensures_and_grants, fresh, grants_nothing, listed, on_expiry, refused,
     run,
 };
+use crate::common::builder;
 use crate::lent::lent_server;
 use crate::patience::locks;
 
@@ -17,11 +18,16 @@ async fn an_acquire_after_the_index_was_dropped_is_refused() {
     for (drop, indexes_left) in [(of_the_index, 2), (doc! { "drop": "locks" }, 1)] {
         let database = fresh().await;
         let leases = ensure(&database).await.unwrap();
+        let inserts = builder(&database).tombstones(true).build().await.unwrap();
         let lease = leases.acquire("a").await.unwrap();
         run(&database, drop).await;
         for name in ["a", "b"] {
             grants_nothing(&leases, name).await;
         }
+        // Its attempt for a new name is an insert, and no query comes first.
+        grants_nothing(&inserts, "c").await;
+        let granted = locks(&database).count_documents(doc! { "name": "c" }).await.unwrap();
+        assert_eq!(granted, 0);
         assert_eq!(listed(&database).await.len(), indexes_left);
         lease.release().await.unwrap();
         assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);

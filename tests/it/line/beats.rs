@@ -6,7 +6,8 @@ use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Lease, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
 
-use super::{Held, Waiting, granted, in_line, line_of, manager, manager_with, told_only};
+use super::damaged::entry_with;
+use super::{Held, Waiting, granted, in_line, manager, manager_with, told_only, until_line_is};
 use crate::common::{document, migrated};
 use crate::patience::{locks, until};
 use crate::spy::Spy;
@@ -107,17 +108,21 @@ async fn a_document_in_a_transaction_does_not_delay_other_heartbeats() {
     hand_all_on(all).await;
 }
 
-/// The document has gone, and its queue with it: the waiters join again.
+/// The queue is removed or damaged, or has gone with its document: the waiters join again.
 #[tokio::test]
 async fn those_whose_entry_has_gone_come_again() {
     let held = Held::new(Duration::from_millis(900)).await;
     let waiting = held.wait(|acquire| acquire).await;
     let Held { database, lease, .. } = held;
     let all = doc! { "name": "a" };
-    let cleared = doc! { "$unset": { "queue": "" } };
-    locks(&database).update_one(all.clone(), cleared).await.unwrap();
-    let is_back = async || (line_of(&database, "a").await.len() == 1).then_some(());
-    until("it is in line again", is_back).await;
+    for damage in [
+        doc! { "$unset": { "queue": "" } },
+        doc! { "$set": { "queue": "$queue" } },
+        doc! { "$set": { "queue": [entry_with("sentMicros", None)] } },
+    ] {
+        locks(&database).update_one(all.clone(), damage).await.unwrap();
+        until_line_is(&database, "a", &["test"]).await;
+    }
     // By a foreign release: nobody is promoted, and no event reaches the waiters.
     assert_eq!(locks(&database).delete_one(all).await.unwrap().deleted_count, 1);
     let next = granted(waiting).await;

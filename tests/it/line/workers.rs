@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::mongodb::{Client, Database};
 use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder, Tuning};
@@ -78,22 +77,6 @@ pub(super) async fn token(worker: &mut Worker) -> u64 {
     token.parse().expect("a token")
 }
 
-/// The tokens of the processes' rounds.
-pub(super) async fn tokens_of_rounds(workers: &mut [Worker]) -> Vec<u64> {
-    // All at once: a process without a reader would have to wait in the middle of its work.
-    let tokens = workers.iter_mut().map(async |worker| {
-        let mut tokens = Vec::new();
-        loop {
-            let said = worker.says().await;
-            if said == "done" {
-                return tokens;
-            }
-            tokens.push(said.parse().expect("a token"));
-        }
-    });
-    join_all(tokens).await.concat()
-}
-
 /// In a process that was started: carries out its orders, and returns true at its end. False in the test.
 pub(super) async fn serve() -> bool {
     if as_worker().await.is_none() {
@@ -116,7 +99,6 @@ pub(super) async fn serve() -> bool {
     while let Some(order) = orders.recv().await {
         match order.split(' ').collect::<Vec<_>>()[..] {
             ["pass"] => pass(&leases).await,
-            ["rounds", count] => rounds(&leases, count.parse().unwrap()).await,
             ["wait", count, millis] => {
                 let wait = Duration::from_millis(millis.parse().unwrap());
                 wait_in_vain(&leases, count.parse().unwrap(), wait).await;
@@ -139,17 +121,6 @@ async fn pass(leases: &LeaseManager) {
     });
     queued(&mut events).await;
     say("queued");
-}
-
-/// Holds the lease this many times, one after the other.
-async fn rounds(leases: &LeaseManager, count: usize) {
-    for _ in 0..count {
-        let lease = leases.acquire(NAME).await.unwrap();
-        let token = lease.token().unwrap().as_u64();
-        lease.release().await.unwrap();
-        say(token);
-    }
-    say("done");
 }
 
 /// Makes this many calls at once, none of which is granted the lease.

@@ -147,7 +147,7 @@ async fn a_call_that_waited_for_its_turn_says_so() {
     let first = tokio::spawn(other.acquire("a").wait_forever().into_future());
     pass(Duration::from_secs(1)).await;
     let later = text(&other, 5_000).await;
-    let holder = lease_owner(&one).await;
+    let holder = one.get("a").await.unwrap().expect("it is held").owner.expect("a manager");
     let held = format!("{holder} held it when the database last answered");
     assert!(later.starts_with(&format!("{begin} 5s; {TURN}; {held}")), "{later}");
     // The first one has its turn. It is told of the holder alone.
@@ -156,10 +156,6 @@ async fn a_call_that_waited_for_its_turn_says_so() {
     let asked = text(&other, 5_000).await;
     assert!(asked.starts_with(&format!("{begin} 5s; {held}")), "{asked}");
     drop(lease);
-}
-
-async fn lease_owner(leases: &LeaseManager) -> String {
-    leases.get("a").await.unwrap().expect("it is held").owner.expect("by a manager")
 }
 
 /// It is not polled because nothing wakes it: the lease is held elsewhere.

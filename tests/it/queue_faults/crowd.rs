@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use mongo_lease::{Lease, LeaseManager, Token};
+use mongo_lease::{Lease, LeaseManager, LeaseManagerBuilder, Token};
 use tokio::task::JoinSet;
 
 use crate::line::queued;
@@ -49,6 +49,15 @@ impl Witness {
 }
 
 impl Crowd {
+    /// So many waiters in the queue, each with a manager of its own.
+    pub(super) async fn of(waiters: usize, options: &LeaseManagerBuilder) -> Crowd {
+        let mut crowd = Crowd::default();
+        for _ in 0..waiters {
+            crowd.join(options.clone().build().await.unwrap()).await;
+        }
+        crowd
+    }
+
     /// Adds a waiter, which is in the queue when this returns, behind those before it.
     pub(super) async fn join(&mut self, leases: LeaseManager) {
         let mut events = Listener::of(&leases);

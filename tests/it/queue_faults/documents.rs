@@ -14,16 +14,6 @@ use crate::patience::{BUSY_MACHINE, locks, soon, until, until_nothing_is_left};
 
 const LIFE: Duration = Duration::from_secs(3);
 
-/// Six waiters, each in a manager of its own.
-async fn crowd(database: &TestDatabase, waiter_ttl: Duration) -> Crowd {
-    let mut crowd = Crowd::default();
-    for _ in 0..6 {
-        let waiter = builder(database).tuning(Tuning::default().waiter_ttl(waiter_ttl));
-        crowd.join(waiter.build().await.unwrap()).await;
-    }
-    crowd
-}
-
 /// All are served now, and nothing is left.
 async fn assert_served_soon(database: &TestDatabase, crowd: Crowd, before: Token) {
     let started = Instant::now();
@@ -40,7 +30,8 @@ async fn all_waiters_are_served_after_the_ttl_monitor_drops_the_queue() {
     let database = migrated(&server).await;
     let leases = builder(&database).build().await.unwrap();
     let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
-    let crowd = crowd(&database, LIFE).await;
+    let tuning = Tuning::default().waiter_ttl(LIFE);
+    let crowd = Crowd::of(6, &builder(&database).tuning(tuning)).await;
     let past = DateTime::from_millis(DateTime::now().timestamp_millis() - 1_000);
     let filter = doc! { "name": "a", "value": key.value(), "queue.5": { "$exists": true } };
     let expire = doc! { "$set": { "expiresAt": past } };
@@ -80,7 +71,8 @@ async fn all_waiters_are_served_after_a_transaction_outlives_entries() {
     let (_server, database, holder) = lent_setup().await;
     let lease = holder.acquire("a").await.unwrap();
     let before = lease.token().unwrap();
-    let crowd = crowd(&database, Duration::from_secs(1)).await;
+    let tuning = Tuning::default().waiter_ttl(Duration::from_secs(1));
+    let crowd = Crowd::of(6, &builder(&database).tuning(tuning)).await;
     let mut session = database.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();
     lease.guard(&mut session).await.unwrap();

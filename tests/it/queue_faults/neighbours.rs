@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use mongo_lease::LeaseManager;
-use mongo_lease::mongodb::Database;
 use mongo_lease_testbed::FailCommand;
 
 use super::crowd::Crowd;
@@ -15,14 +14,6 @@ use crate::recipe::{Flavour, Recipe};
 const WAITERS: usize = 6;
 const LONG: Duration = Duration::from_secs(60);
 
-async fn crowd(database: &Database) -> Crowd {
-    let mut crowd = Crowd::default();
-    for _ in 0..WAITERS {
-        crowd.join(LeaseManager::builder(database).build().await.unwrap()).await;
-    }
-    crowd
-}
-
 /// It deletes the document at its end, and the queue with it.
 #[tokio::test]
 async fn all_waiters_are_served_after_a_foreign_release_by_delete() {
@@ -32,7 +23,7 @@ async fn all_waiters_are_served_after_a_foreign_release_by_delete() {
     lease.release().await.unwrap();
     let recipe = Recipe::new(&database, Flavour::Correct);
     let theirs = recipe.lock("a", LONG).await.expect("it is free");
-    let crowd = crowd(&database).await;
+    let crowd = Crowd::of(WAITERS, &builder(&database)).await;
     assert!(recipe.unlock("a", &theirs).await);
     crowd.all_served(before).await;
     until_nothing_is_left(&database).await;
@@ -48,7 +39,7 @@ async fn waiters_are_served_in_order_when_a_foreign_barger_dies() {
     let ours = server.client_with(|options| options.app_name = Some("ours".to_owned())).await;
     let lost = leases.acquire("a").ttl(Duration::from_secs(2)).renew(false).await.unwrap();
     let before = lost.token().unwrap();
-    let crowd = crowd(&database.through(&ours)).await;
+    let crowd = Crowd::of(WAITERS, &LeaseManager::builder(&database.through(&ours))).await;
     let slow = FailCommand::on(&["findAndModify"]).app_name("ours").block_for(SHORT_TTL / 2);
     let slow = slow.enable(server.uri()).await;
     let _theirs = until("it is theirs", async || recipe.lock("a", SHORT_TTL).await).await;

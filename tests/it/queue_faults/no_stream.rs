@@ -13,10 +13,7 @@ use crate::spy::Spy;
 async fn all_are_served_in_order(database: &Database, options: LeaseManagerBuilder) -> Vec<Event> {
     let holder = options.clone().build().await.unwrap();
     let lease = holder.acquire("a").await.unwrap();
-    let mut crowd = Crowd::default();
-    for _ in 0..7 {
-        crowd.join(options.clone().build().await.unwrap()).await;
-    }
+    let mut crowd = Crowd::of(7, &options).await;
     let last = options.build().await.unwrap();
     let mut events = Listener::of(&last);
     crowd.join(last).await;

@@ -6,7 +6,9 @@ use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, doc};
 use mongo_lease::{Lease, LeaseManager};
 use mongo_lease_testbed::{FailCommand, Server, TestDatabase};
+use tokio::task::JoinSet;
 
+use crate::common::migrated;
 use crate::lent::{behind_a_proxy, lent_setup};
 use crate::line::{LONG_LIFE, Waiting, granted, queued, told_only};
 use crate::patience::{BUSY_MACHINE, Listener, bounded, locks, until};
@@ -180,4 +182,25 @@ async fn one_stream_a_manager_is_open_and_only_while_somebody_waits() {
     let closed = async || streams(&server, &database).await.is_empty().then_some(());
     until("the stream is closed", closed).await;
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+}
+
+/// A manager finds out that its stream leaves room for other commands also while events come without a pause.
+#[tokio::test]
+async fn a_stream_that_is_never_silent_is_relied_on() {
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let (mut rounds, mut listeners) = (JoinSet::new(), Vec::new());
+    for _ in 0..3 {
+        let (leases, events) = told(&database.through(&server.client().await)).await;
+        listeners.push(events);
+        rounds.spawn(async move {
+            loop {
+                leases.acquire("a").await.unwrap().release().await.unwrap();
+            }
+        });
+    }
+    for events in &mut listeners {
+        events.watching().await;
+    }
+    rounds.abort_all();
 }

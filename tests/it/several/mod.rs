@@ -2,5 +2,4 @@
 
 mod convoy;
 mod outcomes;
-mod together;
 mod trouble;

@@ -6,8 +6,10 @@ use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Error, Lease, LostReason, Released};
 
 use crate::both::check;
+use crate::common::{builder, patient};
+use crate::lent::lent_database;
 use crate::line::queued;
-use crate::patience::{Listener, bounded, soon};
+use crate::patience::{Listener, PATIENCE, bounded, soon};
 
 #[tokio::test]
 async fn all_names_are_granted_in_their_order_with_a_token_each() {
@@ -91,27 +93,6 @@ async fn a_call_that_waits_gives_the_names_before_back_once_and_those_after_alwa
 }
 
 #[tokio::test]
-async fn names_that_cannot_be_acquired_together_are_refused() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let many: Vec<String> = (0..1_001).map(|number| number.to_string()).collect();
-        for (names, why) in [
-            (Vec::new(), "names: must not be empty"),
-            (vec!["a".to_owned(), "b".to_owned(), "a".to_owned()], "names: \"a\" is named twice"),
-            (many, "names: must be at most 1000, and are 1001"),
-        ] {
-            let error = leases.acquire_all(names).await.unwrap_err();
-            assert!(matches!(error, Error::InvalidOption { option: "names", .. }), "{error}");
-            assert_eq!(error.to_string(), why);
-        }
-        let error = leases.acquire_all(["a"]).ttl(Duration::ZERO).await.unwrap_err();
-        assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
-        backend.until_nothing_is_left().await;
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn a_loss_of_one_ends_the_work_and_is_named() {
     check(async |backend| {
         let leases = backend.manager().await;
@@ -157,4 +138,21 @@ async fn a_dropped_call_or_set_leaves_nothing_behind() {
         backend.until_nothing_is_left().await;
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_hundred_free_names_cost_few_commands() {
+    let (server, database) = lent_database().await;
+    let leases = patient(builder(&database)).build().await.unwrap();
+    let names: Vec<String> = (0..100).map(|number| format!("name:{number}")).collect();
+    let before = server.command_counts().await;
+    let set = leases.acquire_all(names).wait(PATIENCE).await.unwrap();
+    let asked = server.command_counts().await.since(&before);
+    // Each alone, they would be a hundred.
+    assert!(asked.find_and_modify + asked.update + asked.find <= 30, "{asked:?}");
+    let before = server.command_counts().await;
+    set.release().await.unwrap();
+    let ended = server.command_counts().await.since(&before);
+    assert!(ended.delete <= 15, "{ended:?}");
+    assert!(ended.deleted >= 100, "{ended:?}");
 }

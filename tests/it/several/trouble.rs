@@ -55,22 +55,6 @@ async fn a_refusal_of_one_name_fails_the_call_and_holds_nothing() {
     assert_nothing_is_left(&store, &leases).await;
 }
 
-#[tokio::test]
-async fn lost_replies_and_primaries_grant_each_name_once() {
-    for (fault, times) in [(MemoryFault::LostReply, 3), (MemoryFault::NoPrimary, 4)] {
-        let store = MemoryStore::new();
-        let leases = manager(&store).await;
-        for _ in 0..times {
-            store.fail_next(CommandKind::Acquire, fault);
-        }
-        let set = leases.acquire_all(["a", "b", "c"]).await.unwrap();
-        assert!(set.is_valid(), "{fault:?}");
-        assert_eq!(store.faults_left(), 0, "{fault:?}");
-        set.release().await.unwrap();
-        assert_nothing_is_left(&store, &leases).await;
-    }
-}
-
 /// Also where the wait is shorter than two attempts.
 #[tokio::test(start_paused = true)]
 async fn a_call_ends_at_its_deadline_while_the_database_hangs() {
@@ -88,16 +72,6 @@ async fn a_call_ends_at_its_deadline_while_the_database_hangs() {
     }
 }
 
-#[tokio::test]
-async fn a_bad_name_is_refused_before_a_good_one_is_sent() {
-    let store = MemoryStore::new();
-    let leases = manager(&store).await;
-    store.fail_next(CommandKind::Acquire, MemoryFault::Refused);
-    let error = leases.acquire_all(["a", "b\0"]).await.unwrap_err();
-    assert!(matches!(error, Error::InvalidName { .. }), "{error}");
-    assert_eq!(store.faults_left(), 1, "something was sent");
-}
-
 /// The holder of the missing name is in the error, also when the time is over during another try.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_names_the_holder_that_was_seen() {
@@ -111,4 +85,27 @@ async fn a_timeout_names_the_holder_that_was_seen() {
     };
     assert_eq!((&*name, info.value.as_deref()), ("b", Some(held.value())));
     assert_eq!(waited.as_secs(), 5);
+}
+
+/// Before anything is sent.
+#[tokio::test]
+async fn names_that_cannot_be_acquired_together_are_refused() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    store.fail_next(CommandKind::Acquire, MemoryFault::Refused);
+    let many: Vec<String> = (0..1_001).map(|number| number.to_string()).collect();
+    for (names, why) in [
+        (Vec::new(), "names: must not be empty"),
+        (vec!["a".to_owned(), "b".to_owned(), "a".to_owned()], "names: \"a\" is named twice"),
+        (many, "names: must be at most 1000, and are 1001"),
+    ] {
+        let error = leases.acquire_all(names).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidOption { option: "names", .. }), "{error}");
+        assert_eq!(error.to_string(), why);
+    }
+    let error = leases.acquire_all(["a"]).ttl(Duration::ZERO).await.unwrap_err();
+    assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+    let error = leases.acquire_all(["a", "b\0"]).await.unwrap_err();
+    assert!(matches!(error, Error::InvalidName { .. }), "{error}");
+    assert_eq!(store.faults_left(), 1, "something was sent");
 }

@@ -1,11 +1,14 @@
 //! Batches without an answer: each call finds its own result, and nothing is forgotten.
 
-use mongo_lease::{LeaseManager, Released};
-use mongo_lease_testbed::{Loss, Proxy};
+use std::time::Duration;
 
-use super::{granted, grants_in_oplog, names, start_calls};
+use mongo_lease::mongodb::options::ClientOptions;
+use mongo_lease::{Lease, LeaseManager, Released};
+use mongo_lease_testbed::{FailCommand, Loss, Proxy, ReplicaSet, TestDatabase};
+
+use super::{GrantRecord, assert_in_order, granted, grants_in_oplog, names, start_calls};
 use crate::blocked::start_releases;
-use crate::common::{assert_done, document};
+use crate::common::{assert_done, builder, document};
 use crate::lent::{behind_a_proxy, lent_database};
 use crate::patience::{joined, soon, until_nothing_is_left};
 
@@ -61,4 +64,34 @@ async fn releases_whose_common_reply_is_lost_are_done() {
         assert_eq!(released.unwrap(), Released::Unknown);
     }
     until_nothing_is_left(&database).await;
+}
+
+fn attentive(options: &mut ClientOptions) {
+    options.heartbeat_freq = Some(Duration::from_millis(500));
+    options.connect_timeout = Some(Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn a_batch_during_a_step_down_is_granted_by_the_next_primary() {
+    let set = ReplicaSet::start();
+    let database = TestDatabase::of(&set.client_with(attentive).await);
+    let leases = builder(&database).ensure_indexes(true).build().await.unwrap();
+    let primary = set.primary().await;
+    // In the midst of it: the command has arrived, and waits.
+    let slow = FailCommand::on(&["update"]).block_for(Duration::from_millis(700));
+    let slow = slow.enable(set.node(primary).uri()).await;
+    let calls = start_calls(&leases, names("lease", CALLS));
+    slow.wait_times_entered(1).await;
+    set.step_down().await;
+    let held = granted(calls).await;
+    assert!(slow.disable().await > 0);
+    assert!(held.iter().all(Lease::is_valid));
+    let told: Vec<_> = held.iter().map(GrantRecord::of).collect();
+    assert_in_order(&database, &told).await;
+    for lease in held {
+        let released = lease.release().await.unwrap();
+        assert_ne!(released, Released::NotHeld);
+    }
+    until_nothing_is_left(&database).await;
+    assert_eq!(leases.shutdown().await.tasks_left, 0);
 }
