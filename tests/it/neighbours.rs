@@ -1,18 +1,16 @@
 //! Another program keeps its locks in the same collection: the two exclude each other.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Attempt, Error, LeaseManager, Released};
+use mongo_lease::{Acquire, Attempt, Error, LeaseManager, Released};
 use mongo_lease_testbed::Server;
 use tokio::task::JoinSet;
 
-use crate::common::{SHORT_TTL, TryOnce, builder, document, migrated};
+use crate::common::{SHORT_TTL, builder, document, migrated};
 use crate::patience::until;
-use crate::permits::{Ask, permits, reader, writer};
 use crate::recipe::{Flavour, Recipe};
 
 const NAMES: usize = 8;
@@ -24,55 +22,74 @@ const TTL: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_rounds_against_the_plain_recipe_have_one_holder() {
-    let seen = contest(Flavour::Correct).await;
+    assert_is_clean(Use::Exclusive).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_rounds_have_no_permit_beside_the_recipes_lock() {
+    assert_is_clean(Use::Permits).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_rounds_have_no_reader_beside_the_recipes_lock() {
+    assert_is_clean(Use::Readers).await;
+}
+
+async fn assert_is_clean(how: Use) {
+    let seen = contest(Flavour::Correct, how).await;
     assert_eq!(seen.too_many, 0, "{seen:?}");
     // Both had a share, or it was no contest.
     assert!(seen.ours > ROUNDS / 20 && seen.theirs > ROUNDS / 20, "{seen:?}");
+    assert_eq!(seen.ours_together > 0, how != Use::Exclusive, "{seen:?}");
 }
 
-/// The negative controls: the same contest detects a program with a defect.
+/// The negative controls: the same contest detects a program with a defect. Permits of ours that do not fit are
+/// detected too, or the limit was never tested.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_contest_detects_each_defect() {
-    for flavour in [Flavour::IgnoresExpiry, Flavour::ReleasesByNameAlone] {
-        let seen = contest(flavour).await;
-        assert!(seen.too_many > 0, "{flavour:?}: {seen:?}");
+    for (flavour, how) in [
+        (Flavour::IgnoresExpiry, Use::Exclusive),
+        (Flavour::IgnoresExpiry, Use::Permits),
+        (Flavour::IgnoresExpiry, Use::Readers),
+        (Flavour::ReleasesByNameAlone, Use::Exclusive),
+        (Flavour::ReleasesByNameAlone, Use::Permits),
+        (Flavour::ReleasesByNameAlone, Use::Readers),
+        (Flavour::Correct, Use::OneTooMany),
+    ] {
+        let seen = contest(flavour, how).await;
+        assert!(seen.too_many > 0, "{flavour:?}, {how:?}: {seen:?}");
     }
 }
 
-/// Step by step, in both directions, and also where ours is a share.
+/// Step by step, and in both directions.
 #[tokio::test]
 async fn lease_and_recipe_refuse_held_and_take_over_expired_locks() {
     let database = migrated(Server::shared()).await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let recipe = Recipe::new(&database, Flavour::Correct);
-    let one_of_two: Ask = |leases| permits(1, 2)(leases);
-    for (ours, ask) in [("exclusive", writer as Ask), ("a permit", one_of_two), ("shared", reader)]
-    {
-        eprintln!("our lease is {ours}");
-        let lease = ask(&leases).await.unwrap();
-        assert_eq!(recipe.lock("a", TTL).await, None);
-        assert!(!recipe.unlock("a", "a guess").await);
-        lease.release().await.unwrap();
 
-        let theirs = recipe.lock("a", TTL).await.expect("it is free");
-        let Attempt::Busy(held) = ask(&leases).try_once().await.unwrap() else {
-            panic!("granted what another program holds");
-        };
-        assert_eq!((held.value.as_ref(), held.owner), (Some(&theirs), None));
-        assert_eq!(leases.release("a", "a guess").await.unwrap(), Released::NotHeld);
-        assert!(recipe.unlock("a", &theirs).await);
+    let lease = leases.acquire("a").await.unwrap();
+    assert_eq!(recipe.lock("a", TTL).await, None);
+    assert!(!recipe.unlock("a", "a guess").await);
+    lease.release().await.unwrap();
 
-        recipe.lock("a", SHORT_TTL).await.expect("it is free");
-        let lease = ask(&leases).ttl(SHORT_TTL).renew(false).await.unwrap();
-        assert!(!recipe.unlock("a", &theirs).await, "a late release of theirs");
-        lease.lost().await;
-        // The holder stops some milliseconds before the server does.
-        let theirs = until("the lease has expired", async || recipe.lock("a", TTL).await).await;
-        assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
-        let found = document(&database, "a").await.unwrap();
-        assert_eq!(found.get_str("value").ok(), Some(theirs.as_str()));
-        assert!(recipe.unlock("a", &theirs).await);
-    }
+    let theirs = recipe.lock("a", TTL).await.expect("it is free");
+    let Attempt::Busy(held) = leases.try_acquire("a").await.unwrap() else {
+        panic!("granted what another program holds");
+    };
+    assert_eq!((held.value.as_ref(), held.owner), (Some(&theirs), None));
+    assert_eq!(leases.release("a", "a guess").await.unwrap(), Released::NotHeld);
+    assert!(recipe.unlock("a", &theirs).await);
+
+    recipe.lock("a", SHORT_TTL).await.expect("it is free");
+    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    assert!(!recipe.unlock("a", &theirs).await, "a late release of theirs");
+    lease.lost().await;
+    // The holder stops some milliseconds before the server does.
+    let theirs = until("the lease has expired", async || recipe.lock("a", TTL).await).await;
+    assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
+    let found = document(&database, "a").await.unwrap();
+    assert_eq!(found.get_str("value").ok(), Some(theirs.as_str()));
 }
 
 /// The result of a contest.
@@ -80,13 +97,57 @@ async fn lease_and_recipe_refuse_held_and_take_over_expired_locks() {
 struct Tally {
     ours: usize,
     theirs: usize,
-    /// A holder came in beside another.
+    /// A holder came in beside one of the other program, or beside too many of its own.
     too_many: usize,
+    /// One of ours came in beside another of ours, and both fitted.
+    ours_together: usize,
 }
 
-/// Runs the rounds, on several names at once, until one of them has seen too many holders. In each, two tasks of ours
-/// and two of theirs want the same name.
-async fn contest(flavour: Flavour) -> Tally {
+/// How we use the names: the other program knows nothing of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Exclusive,
+    /// One permit each, of two.
+    Permits,
+    Readers,
+    /// A negative control: permits of three, where the guarded resource allows two.
+    OneTooMany,
+}
+
+impl Use {
+    fn acquire(self, leases: &LeaseManager, name: &str) -> Acquire {
+        match self {
+            Use::Exclusive => leases.acquire(name),
+            Use::Permits => leases.semaphore(name, 2).acquire(),
+            Use::Readers => leases.acquire(name).shared(),
+            Use::OneTooMany => leases.semaphore(name, 3).acquire(),
+        }
+    }
+
+    /// How many of ours the guarded resource allows at once.
+    fn limit(self) -> usize {
+        match self {
+            Use::Exclusive => 1,
+            Use::Permits | Use::OneTooMany => 2,
+            Use::Readers => usize::MAX,
+        }
+    }
+
+    /// How many of ours want the same name.
+    fn contenders(self) -> usize {
+        if self == Use::Exclusive { 2 } else { 3 }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Side {
+    Ours,
+    Theirs,
+}
+
+/// Runs the rounds, on several names at once, until one of them has seen too many holders. In each, tasks of ours and
+/// two of theirs want the same name.
+async fn contest(flavour: Flavour, how: Use) -> Tally {
     let server = Server::shared();
     let database = migrated(server).await;
     let their_client = server.client().await;
@@ -100,6 +161,7 @@ async fn contest(flavour: Flavour) -> Tally {
             database: (*database).clone(),
             ours,
             theirs: theirs.clone(),
+            how,
             inside: Arc::default(),
             seen: Arc::clone(&seen),
         };
@@ -116,8 +178,9 @@ struct Contest {
     database: Database,
     ours: LeaseManager,
     theirs: Recipe,
-    /// How many holders are inside, as the guarded resource sees them.
-    inside: Arc<AtomicUsize>,
+    how: Use,
+    /// How many holders of each side are inside, as the guarded resource sees them.
+    inside: Arc<Mutex<[usize; 2]>>,
     /// The result for all names.
     seen: Arc<Mutex<Tally>>,
 }
@@ -130,8 +193,10 @@ impl Contest {
             }
             let crash = round % CRASH_EVERY == 0;
             let mut contenders = JoinSet::new();
-            for _ in 0..2 {
+            for _ in 0..self.how.contenders() {
                 contenders.spawn(self.clone().one_of_ours(crash));
+            }
+            for _ in 0..2 {
                 contenders.spawn(self.clone().one_of_theirs(crash));
             }
             contenders.join_all().await;
@@ -140,7 +205,7 @@ impl Contest {
 
     async fn one_of_ours(self, crash: bool) {
         let ttl = if crash { CRASH_TTL } else { TTL };
-        let acquire = self.ours.acquire(&self.name).ttl(ttl).renew(false);
+        let acquire = self.how.acquire(&self.ours, &self.name).ttl(ttl).renew(false);
         let lease = match acquire.wait(Duration::ZERO).await {
             Ok(lease) => lease,
             Err(Error::Busy(_)) => return,
@@ -150,12 +215,15 @@ impl Contest {
             Err(error) => panic!("{error}"),
         };
         self.seen.lock().unwrap().ours += 1;
-        if crash {
+        match crash {
+            // A share cannot be detached. It is never dropped, and so it is not released.
+            true if self.how != Use::Exclusive => std::mem::forget(lease),
             // A very short ttl may be over before the first renewal; then the lease is given back.
-            drop(lease.detach().await);
-        } else {
-            self.visit().await;
-            lease.release().await.unwrap();
+            true => drop(lease.detach().await),
+            false => {
+                self.visit(Side::Ours).await;
+                lease.release().await.unwrap();
+            }
         }
     }
 
@@ -172,17 +240,26 @@ impl Contest {
         };
         self.seen.lock().unwrap().theirs += 1;
         if !crash {
-            self.visit().await;
+            self.visit(Side::Theirs).await;
             self.theirs.unlock(&self.name, &value).await;
         }
     }
 
     /// A holder's work: it is inside for a round trip to the database.
-    async fn visit(&self) {
-        if self.inside.fetch_add(1, Ordering::SeqCst) > 0 {
-            self.seen.lock().unwrap().too_many += 1;
-        }
+    async fn visit(&self, side: Side) {
+        self.enter(side);
         self.database.run_command(doc! { "ping": 1 }).await.unwrap();
-        self.inside.fetch_sub(1, Ordering::SeqCst);
+        self.inside.lock().unwrap()[side as usize] -= 1;
+    }
+
+    fn enter(&self, side: Side) {
+        let mut inside = self.inside.lock().unwrap();
+        inside[side as usize] += 1;
+        let mut seen = self.seen.lock().unwrap();
+        match *inside {
+            [0, 1] | [1, 0] => {}
+            [ours, 0] if ours <= self.how.limit() => seen.ours_together += 1,
+            _ => seen.too_many += 1,
+        }
     }
 }

@@ -6,7 +6,7 @@ use futures_util::TryStreamExt;
 use mongo_lease::{Error, LostReason, Released};
 
 use super::check;
-use crate::common::SHORT_TTL;
+use crate::common::{SHORT_TTL, TryOnce};
 use crate::patience::{bounded, until};
 
 #[tokio::test]
@@ -100,6 +100,37 @@ async fn with_lease_runs_the_work_and_releases() {
             std::future::pending::<()>().await;
         });
         assert!(matches!(bounded(lost).await, Err(Error::Lost { .. })));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_release_by_value_says_whether_the_lease_was_held() {
+    check(async |backend| {
+        let leases = backend.manager().await;
+        let lease = leases.acquire("a").await.unwrap();
+        assert_eq!(leases.release("a", "another").await.unwrap(), Released::NotHeld);
+        assert!(leases.get("a").await.unwrap().is_some_and(|info| info.held_here));
+        assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::Released);
+        assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::NotHeld);
+        let error = lease.renew().await.unwrap_err();
+        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+        assert_eq!(lease.lost().await, LostReason::Removed);
+        assert!(!lease.is_valid() && leases.get("a").await.unwrap().is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_value_of_ones_own_finds_its_grant_again() {
+    check(async |backend| {
+        let (leases, others) = (backend.manager().await, backend.manager().await);
+        let first = leases.acquire("a").value("mine").await.unwrap();
+        let again = others.acquire("a").value("mine").try_once().await.unwrap();
+        let again = again.granted().expect("it is the caller's own");
+        assert!(again.token().unwrap() > first.token().unwrap());
+        assert!(!others.acquire("a").value("theirs").try_once().await.unwrap().is_granted());
+        assert_eq!(others.release("a", "mine").await.unwrap(), Released::Released);
     })
     .await;
 }
