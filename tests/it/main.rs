@@ -67,7 +67,7 @@
 //! | MongoDB 7.0 refuses `prepareUnique` under the strict Stable API, and a migration failed in its middle | `a_conversion_that_the_strict_api_refuses_is_an_obstacle` |
 //! | Entries that joined over more than a quarter of a second never came to share a heartbeat: four commands an interval in place of one | `heartbeats_of_entries_that_joined_apart_come_together` |
 //! | With `MONGODB_URI` set for a service, the tests wrote to its server, and could have made that step down | `the_variable_of_a_service_under_test_is_not_ours` |
-//! | A caller that left a queue deleted the field `queue` where it was a document that showed the caller's value, and counted it as left | `a_queue_that_is_no_list_has_no_entry_to_leave`, `the_server_does_what_the_specification_says` |
+//! | A caller that left a queue deleted the field `queue` where it was a document that showed the caller's value, and counted it as left | `each_changed_end_is_found`, `the_server_does_what_the_specification_says` |
 //! | A forced release by the value of a lease that several hold deleted the document of all its holders | `the_value_of_shared_use_releases_nobody` |
 //! | A release that found nothing sent a second command: each of 200 dropped leases an update of its own, where they had shared a few | `dropped_leases_that_are_gone_share_commands`, `calls_given_up_without_an_answer_are_released_together`, `a_release_of_nothing_costs_a_delete_an_update_and_a_look` |
 //! | A promoted writer that readers waited for sent four commands, one after the other, to hand over | `a_promoted_writer_hands_over_to_readers_in_one_command` |

@@ -1,4 +1,4 @@
-//! What a failed command means: whether it may be done, and whether another one may succeed.
+//! The meaning of a failed command: whether it may be done, and whether another one may succeed.
 
 use std::error::Error as _;
 
