@@ -2,14 +2,13 @@
 
 use std::error::Error as _;
 
-use mongodb::bson::{self, doc};
 use mongodb::error::{CommandError, Error as DriverError, ErrorKind};
 
 use super::super::error::{API_STRICT, CANNOT_CONVERT, Error, Failure, UNAUTHORIZED};
 
 fn refused(code: i32, message: &str) -> DriverError {
-    let error = doc! { "code": code, "codeName": "", "errmsg": message };
-    let error: CommandError = bson::from_document(error).expect("the driver's form");
+    let error = serde_json::json!({ "code": code, "codeName": "", "errmsg": message });
+    let error: CommandError = serde_json::from_value(error).expect("the driver's form");
     ErrorKind::Command(error).into()
 }
 
@@ -48,7 +47,7 @@ fn a_code_says_whether_it_may_be_done_and_what_may_help() {
 #[test]
 fn what_is_no_refusal_may_be_done_unless_it_was_never_sent() {
     let broken = || DriverError::from(std::io::Error::other("broken"));
-    let unsent = bson::ser::Error::UnsignedIntegerExceededRange(u64::MAX);
+    let unsent = ErrorKind::SessionsNotSupported;
     for (failure, wanted) in [
         (Failure::Driver(broken()), (true, true, true)),
         (Failure::Driver(unsent.into()), (false, false, false)),
