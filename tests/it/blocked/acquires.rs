@@ -115,9 +115,9 @@ async fn what_is_sent_again_is_told_by_a_look_also_alone() {
     let (client, spy) = Spy::client(&setup.server).await;
     let leases = manager(&setup.database, &client).await;
     let fillers = names("filler", UNDER_WAY_MAX);
-    let mut held_up = fillers.clone();
-    held_up.push("blocked".to_owned());
-    let mut session = free_and_blocked(&setup.database, &held_up).await;
+    let mut held_names = fillers.clone();
+    held_names.push("blocked".to_owned());
+    let mut session = free_and_blocked(&setup.database, &held_names).await;
     let mut blocked = waiting(&leases, fillers, LONG);
     until_blocked(&setup.server, &setup.database).await;
     // One command of two statements, of which the second is blocked.

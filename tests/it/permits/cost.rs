@@ -93,8 +93,9 @@ async fn waiting_calls_of_one_process_recheck_by_one_of_them() {
 async fn all_come_back_when_one_has_gone(database: &TestDatabase) {
     let beats = async || {
         let queue = document(database, "a").await.unwrap().get_array("queue").unwrap().clone();
-        let beat = |it: &Bson| *it.as_document().unwrap().get_datetime("heartbeatAt").unwrap();
-        queue.iter().map(beat).collect::<Vec<_>>()
+        let heartbeat_at =
+            |it: &Bson| *it.as_document().unwrap().get_datetime("heartbeatAt").unwrap();
+        queue.iter().map(heartbeat_at).collect::<Vec<_>>()
     };
     let newest = beats().await.into_iter().max().unwrap();
     // The last one: the first call sends attempts in any case.
