@@ -6,11 +6,11 @@ use mongo_lease::{Error, Event, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::FailCommand;
 
 use crate::both::{Backend, check};
-use crate::common::SHORT_TTL;
+use crate::common::{SHORT_TTL, patient};
 use crate::lent::{behind_a_proxy, lent_database, lent_setup};
 use crate::patience::{Listener, soon};
 
-const TTL: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(3);
 
 #[tokio::test]
 async fn failing_renewals_tell_what_is_left_and_then_comes_the_loss() {
@@ -44,7 +44,7 @@ async fn failing_renewals_tell_what_is_left_and_then_comes_the_loss() {
 async fn a_slow_listener_learns_how_much_it_missed_and_delays_nobody() {
     check(async |backend| {
         const LEASES: usize = 400;
-        let leases = backend.manager().await;
+        let leases = patient(backend.builder()).build().await.unwrap();
         let mut slow = Listener::of(&leases);
         let mut quick = Listener::of(&leases);
         let mut told = 0;

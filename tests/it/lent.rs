@@ -10,13 +10,16 @@ use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{LeaseManager, LeaseManagerBuilder};
+use mongo_lease::{LeaseManager, LeaseManagerBuilder, Tuning};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
-use crate::common::{builder, migrated};
+use crate::common::{builder, granted, migrated};
 
 /// How long a server may take to be rid of the clients of the test before.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
+
+/// How long an attempt takes that is soon repeated. A connection answers sooner, on a busy machine too.
+const SOON_REPEATED: Duration = Duration::from_millis(500);
 
 /// The servers that nobody has. The first one is idle for the longest time.
 static IDLE: Mutex<VecDeque<Server>> = Mutex::new(VecDeque::new());
@@ -77,6 +80,20 @@ pub(crate) async fn proxied(
     let slow = options(LeaseManager::builder(&through)).build().await.unwrap();
     let direct = options(builder(&database)).build().await.unwrap();
     Proxied { _server: server, database, proxy, slow, direct }
+}
+
+/// The same, and the first manager, which is connected already, soon repeats what is not answered. The other repeats
+/// nothing that a busy machine takes long for.
+pub(crate) async fn proxied_and_soon_repeated(
+    options: impl Fn(LeaseManagerBuilder) -> LeaseManagerBuilder,
+) -> Proxied {
+    let mut proxied = proxied(&options).await;
+    let through = proxied.database.through(&proxied.proxy.client().await);
+    let soon = Tuning::default().attempt_timeout(SOON_REPEATED);
+    let slow = options(LeaseManager::builder(&through).tuning(soon)).build().await.unwrap();
+    granted(&slow, "the connection").await.release().await.unwrap();
+    proxied.slow = slow;
+    proxied
 }
 
 /// Ends what the test before has left, and returns whether nothing of it is left.

@@ -80,6 +80,7 @@ async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
 /// The renewals happen, and their replies are lost: the holder counts only confirmed ones.
 #[tokio::test]
 async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
+    const TTL: Duration = Duration::from_secs(6);
     let (server, database) = lent_database().await;
     let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).await.unwrap();

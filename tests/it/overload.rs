@@ -5,10 +5,11 @@ use std::time::Duration;
 use mongo_lease::{Error, Lease, LeaseManager, Tuning};
 use mongo_lease_testbed::{CommandCounts, FailCommand, Server};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::common::builder;
 use crate::lent::{LentServer, lent_database};
-use crate::patience::{PATIENCE, bounded};
+use crate::patience::MUCH_PATIENCE;
 
 const CALLS: usize = 5_000;
 
@@ -28,7 +29,7 @@ fn start(leases: &LeaseManager, wait: Duration) -> JoinSet<Result<Lease, Error>>
 async fn overloaded(attempt: Duration) -> (LentServer, CommandCounts, LeaseManager) {
     let (server, database) = lent_database().await;
     let tuning = Tuning::default().attempt_timeout(attempt);
-    let leases = builder(&database).tuning(tuning).shutdown_timeout(PATIENCE);
+    let leases = builder(&database).tuning(tuning).shutdown_timeout(MUCH_PATIENCE);
     let leases = leases.build().await.unwrap();
     // Its connections are open from now on.
     leases.acquire("before").await.unwrap().release().await.unwrap();
@@ -42,7 +43,7 @@ async fn granted_by_few(
     server: &Server,
     before: &CommandCounts,
 ) -> Vec<Lease> {
-    let answers = bounded(calls.join_all()).await;
+    let answers = timeout(2 * MUCH_PATIENCE, calls.join_all()).await.expect("each call ends");
     let held: Result<Vec<_>, _> = answers.into_iter().collect();
     let sent = server.command_counts().await.since(before);
     assert!(sent.find_and_modify < FEW, "{sent:?}");
@@ -59,7 +60,7 @@ async fn a_call_that_waits_in_its_process_is_sent_once() {
     let slow = FailCommand::on(&["findAndModify", "update", "find"]).block_for(DELAY);
     let slow = slow.enable(server.uri()).await;
     let started = std::time::Instant::now();
-    let calls = start(&leases, Duration::from_secs(120));
+    let calls = start(&leases, MUCH_PATIENCE);
     let _held = granted_by_few(calls, &server, &before).await;
     assert!(started.elapsed() > attempt, "it was not slow: {:?}", started.elapsed());
     drop(slow);
@@ -72,7 +73,7 @@ async fn calls_of_a_server_that_hangs_are_repeated_together() {
     const ATTEMPT: Duration = Duration::from_secs(2);
     let (server, before, leases) = overloaded(ATTEMPT).await;
     server.mongod().pause();
-    let calls = start(&leases, Duration::from_secs(120));
+    let calls = start(&leases, MUCH_PATIENCE);
     // Meanwhile attempts are unanswered, and are repeated. A bounded call ends on time.
     let error = leases.acquire("bounded").wait(ATTEMPT * 4).await.unwrap_err();
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");

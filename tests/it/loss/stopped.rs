@@ -11,7 +11,8 @@ use crate::lent::lent_setup;
 use crate::patience::soon;
 use crate::worker::{Worker, as_worker, order, say};
 
-const TTL: Duration = Duration::from_secs(1);
+/// It is also how long the server lets a transaction last.
+const TTL: Duration = Duration::from_secs(3);
 
 fn word_for(error: &Error) -> &'static str {
     match error {
@@ -78,8 +79,8 @@ async fn a_process_that_was_stopped_behind_its_guard_cannot_commit() {
         let _end = order();
         return;
     }
-    // It ends a transaction after a second.
-    let server = Server::builder().parameter("transactionLifetimeLimitSeconds", 1).start();
+    let limit = i32::try_from(TTL.as_secs()).unwrap();
+    let server = Server::builder().parameter("transactionLifetimeLimitSeconds", limit).start();
     let database = migrated(&server).await;
     database.create_collection("work").await.unwrap();
     let leases = builder(&database).build().await.unwrap();

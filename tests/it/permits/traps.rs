@@ -1,25 +1,19 @@
 //! The traps of shared use that no other test here has: late and repeated commands.
 
-use std::time::Duration;
-
-use mongo_lease::{CommandKind, Lease, LeaseManager, MemoryFault, MemoryStore, Released, Tuning};
+use mongo_lease::{CommandKind, Lease, LeaseManager, MemoryFault, MemoryStore, Released};
 use mongo_lease_testbed::TestDatabase;
 
 use super::{all_granted, granted, holders, permits, queued, queued_by, writer};
 use crate::both::{Backend, check};
 use crate::common::{TryOnce, document};
-use crate::lent::{Proxied, proxied};
+use crate::lent::{Proxied, proxied_and_soon_repeated};
 use crate::patience::bounded;
-
-async fn slow_and_direct() -> Proxied {
-    let quick = Tuning::default().attempt_timeout(Duration::from_millis(300));
-    proxied(|builder| builder.tuning(quick.clone())).await
-}
 
 /// Trap 1: an exclusive first attempt is refused by the grant of the second one. Of permits, there may be another.
 #[tokio::test]
 async fn a_late_first_attempt_takes_no_second_permit() {
-    let Proxied { _server, database, proxy, slow, direct } = slow_and_direct().await;
+    let Proxied { _server, database, proxy, slow, direct } =
+        proxied_and_soon_repeated(|builder| builder).await;
     let first = proxy.hold_next_request("findAndModify");
     // The second attempt passes the first one.
     let lease = bounded(permits(1, 5)(&slow).renew(false).into_future()).await.unwrap();
@@ -36,7 +30,8 @@ async fn a_late_first_attempt_takes_no_second_permit() {
 /// Trap 3, on a real server: the reply to the first release is lost, and the release is sent again.
 #[tokio::test]
 async fn a_repeated_release_frees_nobody_elses_permit() {
-    let Proxied { _server, database, proxy, slow, direct } = slow_and_direct().await;
+    let Proxied { _server, database, proxy, slow, direct } =
+        proxied_and_soon_repeated(|builder| builder).await;
     let hold = async || permits(1, 2)(&slow).renew(false).await.unwrap();
     let release_twice = async |lease: Lease, command| {
         let loss = proxy.lose_next_reply(command);
@@ -59,7 +54,8 @@ async fn a_repeated_release_frees_nobody_elses_permit() {
 
 #[tokio::test]
 async fn a_late_delete_of_the_last_holder_deletes_no_later_one() {
-    let Proxied { _server, database, proxy, slow, direct } = slow_and_direct().await;
+    let Proxied { _server, database, proxy, slow, direct } =
+        proxied_and_soon_repeated(|builder| builder).await;
     let lease = permits(1, 2)(&slow).renew(false).await.unwrap();
     let first = proxy.hold_next_request("delete");
     // The second attempt passes the first one.

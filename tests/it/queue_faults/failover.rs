@@ -8,7 +8,7 @@ use mongo_lease_testbed::{ReplicaSet, TestDatabase};
 
 use super::crowd::Crowd;
 use crate::common::builder;
-use crate::patience::until_nothing_is_left;
+use crate::patience::{MUCH_PATIENCE, until_nothing_is_left};
 
 const WAITERS: usize = 20;
 
@@ -24,7 +24,7 @@ async fn all_are_served_in_order(served: usize, fault: impl AsyncFnOnce(&Replica
     let set = ReplicaSet::start();
     let database = TestDatabase::of(&set.client_with(attentive).await);
     let leases = builder(&database).ensure_indexes(true).build().await.unwrap();
-    let lease = leases.acquire("a").await.unwrap();
+    let lease = leases.acquire("a").ttl(2 * MUCH_PATIENCE).await.unwrap();
     let before = lease.token().unwrap();
     let mut crowd = Crowd::default();
     for _ in 0..WAITERS {

@@ -103,7 +103,7 @@ async fn a_renewal_reads_no_documents_but_its_own() {
     locks(&database).insert_many((0..OTHERS).map(other)).await.unwrap();
     let leases = builder(&database).build().await.unwrap();
     let names = (0..LEASES).map(|number| format!("lease:{number}"));
-    let held = acquire_all(&leases, names, Duration::from_secs(3)).await;
+    let held = acquire_all(&leases, names, Duration::from_secs(9)).await;
 
     database.run_command(doc! { "profile": 2 }).await.unwrap();
     let profile = database.collection::<Document>("system.profile");
