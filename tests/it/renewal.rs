@@ -16,12 +16,11 @@ use crate::common::{SHORT_TTL, builder, document, migrated, setup};
 use crate::lent::lent_setup;
 use crate::patience::{Listener, expires_at, locks, pass, until};
 
-const TTL: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(3);
 
 // The defect of npm `mongo-leader`: a renewal that does not move the expiry.
 #[tokio::test]
 async fn a_lease_renews_itself_for_as_long_as_it_is_held() {
-    const TTL: Duration = Duration::from_secs(3);
     let (database, leases) = setup().await;
     let mut events = Listener::of(&leases);
     let started = Instant::now();
@@ -73,7 +72,7 @@ async fn a_short_ttl_is_renewed_three_times_and_not_all_the_time() {
 
 #[tokio::test]
 async fn a_cap_ends_the_lease_however_often_it_is_renewed() {
-    const CAP: Duration = Duration::from_millis(1_500);
+    const CAP: Duration = Duration::from_millis(4_500);
     check(async |backend| {
         let leases = backend.manager().await;
         let mut events = Listener::of(&leases);
@@ -86,17 +85,17 @@ async fn a_cap_ends_the_lease_however_often_it_is_renewed() {
         // Later callers do not wait longer than for a ttl, and the second that clocks may differ by.
         let left = documents(&leases).await.pop().expect("it stands for a while");
         let stands = left.expires_at.unwrap() - left.acquired_at.unwrap();
-        assert!(stands.num_milliseconds() <= 1_500 + 1_000 + 1_000, "it stands for {stands}");
+        assert!(stands.num_milliseconds() <= 4_500 + 1_000 + 1_000, "it stands for {stands}");
     })
     .await;
 }
 
 #[tokio::test]
 async fn hold_at_least_outlasts_a_release_and_a_late_renewal() {
-    const HOLD: Duration = Duration::from_millis(2_500);
+    const HOLD: Duration = Duration::from_millis(5_500);
     let (server, database, leases) = lent_setup().await;
     let started = Instant::now();
-    let lease = leases.acquire("a").ttl(3 * TTL).hold_at_least(HOLD).await.unwrap();
+    let lease = leases.acquire("a").ttl(2 * TTL).hold_at_least(HOLD).await.unwrap();
     let updates = server.command_counts().await.update;
 
     // The first renewal enters the server, and runs there only after the release.
@@ -112,7 +111,7 @@ async fn hold_at_least_outlasts_a_release_and_a_late_renewal() {
     let grant = released.get_document("grant").unwrap();
     let kept = released.get_datetime("expiresAt").unwrap().timestamp_millis()
         - grant.get_datetime("acquiredAt").unwrap().timestamp_millis();
-    assert_eq!(kept, 2_500);
+    assert_eq!(kept, 5_500);
     assert!(matches!(leases.try_acquire("a").await.unwrap(), Attempt::Busy(_)));
     let _next = leases.acquire("a").await.unwrap();
     assert!(started.elapsed() >= HOLD, "granted after {:?}", started.elapsed());

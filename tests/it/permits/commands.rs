@@ -13,7 +13,7 @@ use crate::spy::{Spy, spied};
 /// A manager whose commands are heard, and another one.
 pub(super) async fn setup() -> (TestDatabase, LeaseManager, LeaseManager, Spy) {
     let (database, ours, spy) = spied(patient).await;
-    let others = builder(&database).build().await.unwrap();
+    let others = patient(builder(&database)).build().await.unwrap();
     (database, ours, others, spy)
 }
 
