@@ -209,12 +209,12 @@ async fn the_notice_is_half_of_the_ttl_at_most() {
 /// A leadership that was handed off is short at first: as long as a queue entry lives, until its first renewal.
 #[tokio::test]
 async fn a_promoted_leader_does_not_stop_for_its_short_first_term() {
-    const LIFE: Duration = Duration::from_millis(500);
+    const LIFE: Duration = Duration::from_secs(2);
     let (database, leases) = setup().await;
     let others =
         builder(&database).tuning(Tuning::default().waiter_ttl(LIFE)).build().await.unwrap();
     let first = Election::new(&leases, NAME).campaign().await.unwrap();
-    let long = Duration::from_secs(6);
+    let long = Duration::from_secs(9);
     let second = Election::new(&others, NAME).ttl(long).notice(long / 3);
     let mut events = Listener::of(&others);
     let waiting = tokio::spawn(async move { second.campaign().await });

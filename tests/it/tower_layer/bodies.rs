@@ -65,7 +65,7 @@ impl Streamed {
 
 fn until_the_end(leases: &LeaseManager) -> LeaseLayer {
     by_path(leases)
-        .acquire_with(|acquire| acquire.ttl(Duration::from_millis(600)))
+        .acquire_with(|acquire| acquire.ttl(Duration::from_secs(3)))
         .hold_until_body_ends()
 }
 

@@ -14,7 +14,7 @@ async fn a_handler_that_loses_its_lease_ends_as_is_asked_for() {
     on_both(async |leases, _| {
         for on_loss in [OnLoss::Tell, OnLoss::Answer503, OnLoss::Stop] {
             let layer = by_path(&leases).on_loss(on_loss);
-            let layer = layer.acquire_with(|acquire| acquire.ttl(Duration::from_millis(600)));
+            let layer = layer.acquire_with(|acquire| acquire.ttl(Duration::from_secs(3)));
             let mut service = guarded(&layer);
             // The control: an answer that comes before a loss is passed on.
             service.at_work("/a").await.end().await;
