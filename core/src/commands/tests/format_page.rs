@@ -5,10 +5,7 @@ use std::collections::BTreeSet;
 use crate::bson::Document;
 use crate::rules::ids::GrantId;
 use crate::rules::permits::Permits;
-use crate::spec::{
-    self, AcquireAttempt, AsBuilt, EndScope, Expiry, GrantMatch, HolderElement, OwnGrant,
-    QueueOptions,
-};
+use crate::spec::{self, AcquireAttempt, AsBuilt, EndScope, GrantMatch, OwnGrant, QueueOptions};
 
 use super::reading;
 use crate::texts::{LeaseDocument, Texts};
@@ -106,22 +103,7 @@ fn each_example_is_what_its_command_makes_of_the_one_before() {
     }
     let wanted = ["acquire", "delete", "end", "heartbeat", "renew"];
     assert_eq!(commands, wanted.map(str::to_owned).into());
-    assert_eq!(examples.iter().filter(|it| is_command(it)).count(), 10);
-}
-
-/// A field that is read wrongly would count as damaged.
-#[test]
-fn each_document_of_the_examples_is_sound() {
-    for example in examples().iter().filter(|it| !is_command(it)).flatten() {
-        let document = reading::document(example);
-        assert!(matches!(document.expiry, Expiry::At(_)), "{example}");
-        let entries = document.queue.entries().count();
-        assert_eq!(entries, example.get_array("queue").map_or(0, Vec::len), "{example}");
-        let mut holders = document.holders.clone();
-        let is_sound = |it: &&mut HolderElement<Texts>| matches!(it, HolderElement::Holder(_));
-        let holders = holders.elements_mut().iter_mut().filter(is_sound).count();
-        assert_eq!(holders, example.get_array("holders").map_or(0, Vec::len), "{example}");
-        let numbers = document.grant.iter().flat_map(|it| [it.sent, it.ttl, it.max_clock_skew]);
-        assert!(numbers.into_iter().all(|number| number > 0), "{example}");
-    }
+    let count = examples.iter().filter(|it| is_command(it)).count();
+    // So each document is what commands make of nothing. A field that is read wrongly would differ.
+    assert_eq!((count, examples.len()), (10, 2 + 2 * count), "two leases, and one result each");
 }

@@ -175,6 +175,17 @@ fn held(value: &str, grant_id: &str) -> Document {
     }
 }
 
+/// A holder of a lease that several hold. It expires so many seconds after the time of the replies.
+fn holder(value: &str, seconds: i64, permits: i64, limit: i64) -> Document {
+    doc! {
+        "value": value, "id": format!("{value}.1"), "sentMicros": 5_i64,
+        "owner": format!("{value}@host:1"), "acquiredAt": SERVER_NOW,
+        "expiresAt": DateTime::from_millis(SERVER_NOW.timestamp_millis() + seconds * 1_000),
+        "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64, "metadata": { "of": value },
+        "permits": permits, "limit": limit, "writes": 1_i64,
+    }
+}
+
 /// The document with another value in this field.
 fn with(mut document: Document, field: &str, value: impl Into<Bson>) -> Document {
     document.insert(field, value);

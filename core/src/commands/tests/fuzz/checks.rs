@@ -217,6 +217,7 @@ fn seen(document: &Document) -> bool {
     let grant = document.get_document("grant").ok().filter(|_| speaks);
     assert_eq!(seen.info.acquired_at, grant.and_then(|it| date(it, &["acquiredAt"])));
     assert_metadata(&seen.info.metadata, grant.unwrap_or(&Document::new()));
+    assert_eq!(seen.info.expires_at, date(document, &["expiresAt"]));
     let waiting = document.get("waiting").and_then(Bson::as_i32);
     let waiting = waiting.and_then(|it| u32::try_from(it).ok());
     assert_eq!(seen.info.waiting, waiting.unwrap_or(0));

@@ -1,11 +1,11 @@
 //! Which holders the readers for users may show. Written from the types in the documents alone.
 
-use crate::bson::{Bson, DateTime, Document, doc};
+use crate::bson::{Bson, Document};
 use crate::rules::ids::ManagerId;
 use crate::rules::pattern::NamePattern;
 use crate::rules::permits::LIMIT_MAX;
 
-use super::super::{SENT, SERVER_NOW, with};
+use super::super::{SENT, holder, with};
 use super::checks::{assert_metadata, date, is_held, rows, text};
 use super::{Decoder, batch, batch_of, decoder, leases};
 use crate::commands::Command;
@@ -18,21 +18,11 @@ pub(super) const DECODERS: [Decoder; 3] = [
     decoder("snapshot::read_with_holders", shared_leases, seen),
 ];
 
-fn holder(value: &str, expires_in_ms: i64, permits: i64, limit: i64) -> Document {
-    doc! {
-        "value": value, "id": format!("{value}.1"), "sentMicros": 5_i64, "owner": "test@host:1",
-        "acquiredAt": SERVER_NOW,
-        "expiresAt": DateTime::from_millis(1_700_000_000_000 + expires_in_ms),
-        "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64, "metadata": { "x": 1 },
-        "permits": permits, "limit": limit, "writes": 1_i64,
-    }
-}
-
 /// Leases in shared use, of which one has a holder that has expired; and leases with stale holders.
 fn shared_leases() -> Vec<Document> {
     let lists = [
-        vec![holder("a", 31_000, 2, 5), holder("b", 9_000, 1, 3)],
-        vec![holder("a", 31_000, 1, 1_000), holder("b", -9_000, 1, 1_000)],
+        vec![holder("a", 31, 2, 5), holder("b", 9, 1, 3)],
+        vec![holder("a", 31, 1, 1_000), holder("b", -9, 1, 1_000)],
     ];
     let stale_and_shared = |list: Vec<Document>| {
         let stale = with(leases().remove(0), "holders", list);
