@@ -30,6 +30,7 @@ use crate::rules::permits::Permits;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::rules::tombstone::TombstoneValues;
+use mongo_lease_testbed::{Server, TestDatabase};
 
 use super::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
 use super::fast_acquire::FastAcquire;
@@ -195,6 +196,15 @@ fn with(mut document: Document, field: &str, value: impl Into<Bson>) -> Document
 /// A reply of a `findAndModify`.
 fn found(document: impl Into<Bson>) -> Document {
     doc! { "value": document, "lastErrorObject": { "n": 1 }, "ok": 1.0, "operationTime": TOKEN }
+}
+
+/// A database of a real server with the unique index on the names of leases.
+async fn database() -> TestDatabase {
+    let database = Server::shared().database().await;
+    let unique = doc! { "key": { "name": 1 }, "name": "name_1", "unique": true };
+    let create = doc! { "createIndexes": "locks", "indexes": [unique] };
+    database.run_command(create).await.unwrap();
+    database
 }
 
 /// The files in this folder of `commands` with such an extension.

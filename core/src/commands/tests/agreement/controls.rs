@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::spec::{AsBuilt, Off, PROTECTIONS, Protections};
 use futures_util::stream::{self, StreamExt};
-use mongo_lease_testbed::{Seed, Server, TestDatabase};
+use mongo_lease_testbed::{Seed, TestDatabase};
 
 use super::SIDE_BY_SIDE;
 use super::changes::{self, Change};
@@ -17,6 +17,7 @@ use super::compare::{Difference, compare};
 use super::real::Real;
 use super::record::{self, HOW_TO, Record};
 use super::results::RESULTS;
+use crate::commands::tests::database;
 
 /// The number of sequences in which a difference must be found.
 const SEQUENCES: u64 = 3_000;
@@ -118,7 +119,7 @@ struct Search {
 impl Search {
     async fn begin(what: &'static str) -> Search {
         let seed = Seed::fixed(what, SEED);
-        let database = Server::shared().database().await;
+        let database = database().await;
         let record = (seed.number() == SEED && !record::is_written_anew()).then(record::read);
         Search { seed, database, record, found: Record::new(), missed: Vec::new() }
     }
@@ -130,7 +131,7 @@ impl Search {
         protections: &impl Protections,
         control: &str,
     ) -> Option<Difference> {
-        let real = Real::new(&self.database, change).await;
+        let real = Real::new(&self.database, change);
         let recorded = self.record.as_ref().and_then(|record| record.get(control));
         if let Some(number) = recorded {
             let name = format!("${control}, recorded");

@@ -36,15 +36,8 @@ pub(super) struct Real {
 }
 
 impl Real {
-    pub(super) async fn new(database: &Database, change: Option<Change>) -> Real {
-        let unique = doc! { "key": { "name": 1 }, "name": "name_1", "unique": true };
-        let create = doc! { "createIndexes": COLLECTION, "indexes": [unique] };
-        database.run_command(create).await.unwrap();
+    pub(super) fn new(database: &Database, change: Option<Change>) -> Real {
         Real { database: database.clone(), began: DateTime::now().timestamp_millis(), change }
-    }
-
-    pub(super) fn now(&self) -> i64 {
-        self.began
     }
 
     /// Runs a step, and returns its answer and the token of a grant. The error is that of the decoder.

@@ -6,9 +6,8 @@ use std::time::Duration;
 use crate::bson::{Document, RawDocumentBuf, doc};
 use crate::rules::permits::Permits;
 use crate::spec::EndScope;
-use mongo_lease_testbed::Server;
 
-use super::super::{JOINS, SENT, fresh_values, request, slow};
+use super::super::{JOINS, SENT, database, fresh_values, request, slow};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
 use crate::commands::fast_acquire::FastAdmit;
@@ -84,10 +83,7 @@ fn commands_keep_their_sizes() {
 /// A holder takes some 354 bytes beside its metadata, so a hundred of them are 35 KB.
 #[tokio::test]
 async fn a_document_grows_by_360_bytes_for_each_holder() {
-    let database = Server::shared().database().await;
-    let index = doc! { "key": { "name": 1 }, "name": "name_1", "unique": true };
-    let indexes = doc! { "createIndexes": "locks", "indexes": [index] };
-    database.run_command(indexes).await.unwrap();
+    let database = database().await;
     let mut sizes = Vec::new();
     for number in 1..=100 {
         let command =
