@@ -74,11 +74,6 @@ fn take() -> FastAcquire {
     fast(request())
 }
 
-/// The same call when it waits in the queue.
-fn joining() -> SlowAcquire {
-    slow(AcquireRequest { joins: Some(JOINS), ..request() })
-}
-
 /// A call that does not wait, one that does, and one on a server without an oplog.
 fn requests(permits: Permits) -> [AcquireRequest; 3] {
     [(None, true), (Some(JOINS), true), (None, false)].map(|(joins, has_oplog)| AcquireRequest {

@@ -27,7 +27,6 @@ fn validity_counts_from_the_first_sending_that_may_be_granted() {
         (0, "$call.3.1", None),
         (1, "$call.3", Some(first)),
         (1, "$call.3.1", Some(SENT)),
-        (1, "$call.3.2", None),
         (2, "$call.3.1", Some(first)),
         (2, "$call.2.1", None),
         (2, "$call.31", None),
