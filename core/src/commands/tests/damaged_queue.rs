@@ -19,7 +19,6 @@ use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget}
 
 const LIFE: Duration = Duration::from_secs(10);
 const HOUR: i64 = 3_600_000;
-/// How many leases are tested at once.
 const SIDE_BY_SIDE: usize = 16;
 
 fn entry() -> Document {
@@ -72,7 +71,6 @@ fn queues() -> Vec<Bson> {
     odd
 }
 
-/// One lease in a database.
 struct Lease {
     database: Database,
     name: String,

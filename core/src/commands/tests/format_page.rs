@@ -39,10 +39,6 @@ impl Given<'_> {
         self.0.get_i64(field).unwrap_or_else(|_| panic!("{field}: {}", self.0))
     }
 
-    fn now(&self) -> i64 {
-        self.0.get_datetime("now").expect("the server's clock").timestamp_millis()
-    }
-
     fn id(&self) -> GrantId {
         self.text("id").as_str().into()
     }
@@ -68,7 +64,8 @@ impl Given<'_> {
     }
 
     fn carry_out(&self, found: Option<LeaseDocument>) -> Option<LeaseDocument> {
-        let (now, grant) = (self.now(), GrantMatch::Grant(self.id()));
+        let now = self.0.get_datetime("now").expect("the server's clock").timestamp_millis();
+        let grant = GrantMatch::Grant(self.id());
         let lasts = || self.number("ttlMs") + self.number("maxClockSkewMs");
         let value = self.text("value");
         match self.text("command").as_str() {

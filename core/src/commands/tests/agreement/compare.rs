@@ -15,7 +15,6 @@ use super::steps::Step;
 use crate::commands::DecodeError;
 use crate::texts::LeaseDocument;
 
-/// How many steps a sequence has.
 const STEPS: i64 = 24;
 
 /// The first difference in a sequence, which ends there.

@@ -83,7 +83,6 @@ fn each_record_is_of_a_control() {
     assert!(others.is_empty(), "no controls: {others:#?}. `{HOW_TO}` takes them out");
 }
 
-/// The names of all controls.
 fn controls() -> BTreeSet<String> {
     changes::all().map(|change| change.control).chain(PROTECTIONS.map(without)).collect()
 }
@@ -152,9 +151,7 @@ impl Search {
         Some(difference)
     }
 
-    /// # Panics
-    ///
-    /// When a control was not found, or not where the record says.
+    /// Fails when a control was not found, or not where the record says.
     async fn end(self) {
         let Search { seed, database, record, found, missed } = self;
         assert!(missed.is_empty(), "no difference in {SEQUENCES} sequences: {missed:#?}");

@@ -72,7 +72,6 @@ use crate::spec::AsBuilt;
 const SEQUENCES: u64 = 1_600;
 /// How often each result occurs at least. In 400 sequences the rarest one came twice; a shorter run may miss it.
 const SEEN_MIN: u64 = 2;
-/// How many sequences run at once.
 const SIDE_BY_SIDE: usize = 8;
 
 #[tokio::test]

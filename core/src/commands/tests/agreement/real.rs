@@ -26,7 +26,6 @@ pub(super) const COLLECTION: &str = "locks";
 /// The answer to a step, and the token of a grant; or why a reply could not be decoded.
 pub(super) type Replied = Result<(Answer, Option<Timestamp>), DecodeError>;
 
-/// The real server.
 pub(super) struct Real {
     pub(super) database: Database,
     /// The time at the start of the test, which is the specification's time throughout.
@@ -149,11 +148,7 @@ impl Real {
         Ok(count > 0)
     }
 
-    /// Sends a command. The error is that of the decoder.
-    ///
-    /// # Panics
-    ///
-    /// When the server refuses the command.
+    /// Sends a command, which the server must not refuse. The error is that of the decoder.
     pub(super) async fn run<C: Command>(
         &self,
         command: &C,

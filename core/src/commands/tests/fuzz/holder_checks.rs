@@ -13,9 +13,15 @@ use crate::commands::find::{GetLease, Page};
 use crate::commands::snapshot::{LeaseSnapshot, read, read_with_holders};
 
 pub(super) const DECODERS: [Decoder; 3] = [
-    decoder("find::GetLease", batches, get),
-    decoder("find::Page", batches, page),
-    decoder("snapshot::read_with_holders", shared_leases, seen),
+    decoder("find::GetLease", batches, |reply| {
+        looked(&GetLease { name: "$name".to_owned() }, reply)
+    }),
+    decoder("find::Page", batches, |reply| {
+        looked(&Page { pattern: NamePattern::All, owner: None, after: None, limit: 9 }, reply)
+    }),
+    decoder("snapshot::read_with_holders", shared_leases, |document| {
+        judged(read_with_holders(document), document)
+    }),
 ];
 
 /// Leases in shared use, of which one has a holder that has expired; and leases with stale holders.
@@ -36,27 +42,13 @@ pub(super) fn batches() -> Vec<Document> {
     shared_leases().into_iter().map(batch).chain([batch_of(two)]).collect()
 }
 
-fn get(reply: &Document) -> bool {
-    let get = GetLease { name: "$name".to_owned() };
-    looked(get.decode(reply, SENT).ok(), reply)
-}
-
-fn page(reply: &Document) -> bool {
-    let page = Page { pattern: NamePattern::All, owner: None, after: None, limit: 9 };
-    looked(page.decode(reply, SENT).ok(), reply)
-}
-
-fn looked(decoded: Option<Vec<LeaseSnapshot>>, reply: &Document) -> bool {
-    let rows = rows(reply);
+fn looked(command: &impl Command<Reply = Vec<LeaseSnapshot>>, reply: &Document) -> bool {
+    let (decoded, rows) = (command.decode(reply, SENT).ok(), rows(reply));
     assert_eq!(decoded.as_ref().map(Vec::len), rows.as_ref().map(Vec::len));
     let pairs = decoded.into_iter().flatten().zip(rows.into_iter().flatten());
     // Each of them is judged.
     let shown: Vec<bool> = pairs.map(|(seen, row)| judged(seen, row)).collect();
     shown.contains(&true)
-}
-
-fn seen(document: &Document) -> bool {
-    judged(read_with_holders(document), document)
 }
 
 /// Fails if a holder is shown that the document does not show. Returns whether any is.
