@@ -13,11 +13,11 @@ use super::steps::{Answer, Ending, LIFE, Step, Target};
 use super::texts::{Key, duration, instant};
 use crate::commands::Command;
 use crate::commands::DecodeError;
-use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
+use crate::commands::heartbeat::{FindEntries, Heartbeat};
 use crate::commands::release::{Delete, End, EndLater, ReleaseTarget, Tombstone};
 use crate::commands::renew::{GrantKey, Guard, RenewMany, RenewalTarget, Resume};
 use crate::commands::renew_holders::RenewHolders;
-use crate::commands::tests::fresh_values;
+use crate::commands::tests::{entries, fresh_values};
 use crate::spec::Types;
 use crate::texts::Texts;
 
@@ -50,8 +50,7 @@ impl Real {
             true => nobody.clone(),
             false => value.to_owned(),
         };
-        let places =
-            |value: &String| vec![QueueEntry { name: name.to_owned(), value: value.clone() }];
+        let places = |value: &str| entries(&[(name, value)]);
         let key_of = |key: &Key| GrantKey::new(name, &held(&key.value), &key.id);
         let renewed =
             |key, lasts| RenewalTarget { key: key_of(key).into(), lasts: duration(lasts) };
