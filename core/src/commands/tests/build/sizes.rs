@@ -1,6 +1,5 @@
 //! How many bytes the commands have, and the document that they make.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bson::{Document, RawDocumentBuf, doc};
@@ -60,7 +59,7 @@ fn commands_keep_their_sizes() {
     };
     let of_call = GrantMatch::Call { call_id: once.call_id.clone(), except: None };
     let delete = |form| of_command(&Delete { targets: target(grant(), form) });
-    let key = Arc::new(GrantKey::new(NAME, &once.value, &grant_id));
+    let key = GrantKey::new(NAME, &once.value, &grant_id).into();
     let renewed = RenewalTarget { key, lasts: Duration::from_secs(31) };
     for (command, size, size_max) in [
         ("acquire", slow(Permits::EXCLUSIVE, false), 5_700),
