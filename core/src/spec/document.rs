@@ -309,7 +309,7 @@ impl<E> Listed<E> {
         self.elements().is_empty()
     }
 
-    pub(super) fn elements(&self) -> &[E] {
+    pub(crate) fn elements(&self) -> &[E] {
         match self {
             Listed::List(elements) => elements,
             Listed::Absent | Listed::Damaged => &[],
@@ -344,7 +344,7 @@ impl<T: Types> Queue<T> {
 
 impl<T: Types> Element<T> {
     /// The value that it shows.
-    pub(super) fn value(&self) -> Option<&T::Value> {
+    pub(crate) fn value(&self) -> Option<&T::Value> {
         match self {
             Element::Entry(entry) => Some(&entry.value),
             Element::Damaged(value) => value.as_ref(),
@@ -370,7 +370,7 @@ impl<T: Types> Entry<T> {
 
 impl<T: Types> HolderElement<T> {
     /// The value and the grant that it shows.
-    pub(super) fn shown(&self) -> (Option<&T::Value>, Option<&T::GrantId>) {
+    pub(crate) fn shown(&self) -> (Option<&T::Value>, Option<&T::GrantId>) {
         match self {
             HolderElement::Holder(Holder { grant, .. }) => (Some(&grant.value), Some(&grant.id)),
             HolderElement::Damaged(damaged) => (damaged.value.as_ref(), damaged.id.as_ref()),

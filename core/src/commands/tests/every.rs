@@ -35,23 +35,19 @@ pub(super) const META: [&str; 5] =
 /// An id of ours that looks like a user's text: it must be quoted too.
 pub(super) const CALL: &str = "$user_call";
 
-fn metadata() -> Document {
-    let [key, text, inner, item, last] = META;
-    doc! { key: text, "plain": { inner: [item, { last: 1 }] } }
-}
-
 fn grant_id() -> GrantId {
     CallId::from(CALL).grant(1)
 }
 
 /// The call of this user for these permits.
 fn call(permits: Permits, joins: Option<QueueOptions>) -> AcquireRequest {
+    let [key, text, inner, item, last] = META;
     AcquireRequest {
         name: NAME.to_owned(),
         value: VALUE.to_owned(),
         call_id: CALL.into(),
         owner: OWNER.into(),
-        metadata: metadata(),
+        metadata: doc! { key: text, "plain": { inner: [item, { last: 1 }] } },
         permits,
         joins,
         ..request()

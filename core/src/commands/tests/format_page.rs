@@ -5,10 +5,7 @@ use std::collections::BTreeSet;
 use crate::bson::Document;
 use crate::rules::ids::GrantId;
 use crate::rules::permits::Permits;
-use crate::spec::{
-    self, AcquireAttempt, AsBuilt, EndScope, Expiry, GrantMatch, HolderElement, OwnGrant,
-    QueueOptions,
-};
+use crate::spec::{self, AcquireAttempt, AsBuilt, EndScope, GrantMatch, OwnGrant, QueueOptions};
 
 use super::reading;
 use crate::texts::{LeaseDocument, Texts};
@@ -42,10 +39,6 @@ impl Given<'_> {
         self.0.get_i64(field).unwrap_or_else(|_| panic!("{field}: {}", self.0))
     }
 
-    fn now(&self) -> i64 {
-        self.0.get_datetime("now").expect("the server's clock").timestamp_millis()
-    }
-
     fn id(&self) -> GrantId {
         self.text("id").as_str().into()
     }
@@ -71,7 +64,8 @@ impl Given<'_> {
     }
 
     fn carry_out(&self, found: Option<LeaseDocument>) -> Option<LeaseDocument> {
-        let (now, grant) = (self.now(), GrantMatch::Grant(self.id()));
+        let now = self.0.get_datetime("now").expect("the server's clock").timestamp_millis();
+        let grant = GrantMatch::Grant(self.id());
         let lasts = || self.number("ttlMs") + self.number("maxClockSkewMs");
         let value = self.text("value");
         match self.text("command").as_str() {
@@ -106,22 +100,7 @@ fn each_example_is_what_its_command_makes_of_the_one_before() {
     }
     let wanted = ["acquire", "delete", "end", "heartbeat", "renew"];
     assert_eq!(commands, wanted.map(str::to_owned).into());
-    assert_eq!(examples.iter().filter(|it| is_command(it)).count(), 10);
-}
-
-/// A field that is read wrongly would count as damaged.
-#[test]
-fn each_document_of_the_examples_is_sound() {
-    for example in examples().iter().filter(|it| !is_command(it)).flatten() {
-        let document = reading::document(example);
-        assert!(matches!(document.expiry, Expiry::At(_)), "{example}");
-        let entries = document.queue.entries().count();
-        assert_eq!(entries, example.get_array("queue").map_or(0, Vec::len), "{example}");
-        let mut holders = document.holders.clone();
-        let is_sound = |it: &&mut HolderElement<Texts>| matches!(it, HolderElement::Holder(_));
-        let holders = holders.elements_mut().iter_mut().filter(is_sound).count();
-        assert_eq!(holders, example.get_array("holders").map_or(0, Vec::len), "{example}");
-        let numbers = document.grant.iter().flat_map(|it| [it.sent, it.ttl, it.max_clock_skew]);
-        assert!(numbers.into_iter().all(|number| number > 0), "{example}");
-    }
+    let count = examples.iter().filter(|it| is_command(it)).count();
+    // So each document is what commands make of nothing. A field that is read wrongly would differ.
+    assert_eq!((count, examples.len()), (10, 2 + 2 * count), "two leases, and one result each");
 }

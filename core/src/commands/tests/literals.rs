@@ -35,17 +35,11 @@ impl Found {
     }
 
     fn look_at(&mut self, value: &Bson, reads: Reads) {
-        if let Some(document) = value.as_document() {
-            for (key, inner) in document {
-                if reads == Reads::Literal {
-                    self.note(key, reads);
-                } else if key.contains(MARK) {
-                    // A user's key is allowed neither in an expression nor in a filter, where it would be a path or an
-                    // operator.
-                    self.bare.push(key.clone());
-                }
-                self.look_at(inner, within(reads, key, inner));
-            }
+        for (key, inner) in value.as_document().into_iter().flatten() {
+            // A user's key is allowed neither in an expression nor in a filter: it would be a path or an operator.
+            let is_literal = reads == Reads::Literal;
+            self.note(key, if is_literal { reads } else { Reads::Expression });
+            self.look_at(inner, within(reads, key, inner));
         }
         for inner in value.as_array().into_iter().flatten() {
             self.look_at(inner, reads);
@@ -56,12 +50,10 @@ impl Found {
     }
 
     fn note(&mut self, text: &str, reads: Reads) {
-        if text.contains(MARK) {
-            match reads {
-                Reads::Data => {}
-                Reads::Expression => self.bare.push(text.to_owned()),
-                Reads::Literal => drop(self.literals.insert(text.to_owned())),
-            }
+        match reads {
+            Reads::Expression if text.contains(MARK) => self.bare.push(text.to_owned()),
+            Reads::Literal if text.contains(MARK) => drop(self.literals.insert(text.to_owned())),
+            Reads::Data | Reads::Expression | Reads::Literal => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A read `afterClusterTime`, on a replica set where no majority has that time's writes yet.
 
-use crate::bson::{Document, Timestamp, doc};
+use crate::bson::{Timestamp, doc};
 use mongo_lease_testbed::{FailPoint, ReplicaSet, TestDatabase};
 use mongodb::error::ErrorKind;
 
@@ -12,16 +12,13 @@ use crate::commands::reply;
 const MAX_TIME_MS_EXPIRED: i32 = 50;
 
 /// The value that the read finds, or the code of its error.
-#[allow(clippy::wildcard_enum_match_arm)]
 async fn value_seen(database: &TestDatabase, after: Option<Timestamp>) -> Result<String, i32> {
-    let names = vec!["a".to_owned()];
-    let look = FindLeases { names, after };
-    let mut command: Document = look.build("locks", SENT);
+    let look = FindLeases { names: vec!["a".to_owned()], after };
+    let mut command = look.build("locks", SENT);
     command.insert("maxTimeMS", if after.is_some() { 500 } else { 30_000 });
-    let reply = database.run_command(command).await.map_err(|error| match error.kind.as_ref() {
-        ErrorKind::Command(error) => error.code,
-        // The driver may add new kinds.
-        _ => panic!("{error}"),
+    let reply = database.run_command(command).await.map_err(|error| {
+        let ErrorKind::Command(error) = error.kind.as_ref() else { panic!("{error}") };
+        error.code
     })?;
     let found = look.decode(&reply, SENT).unwrap();
     Ok(found[0].info.value.clone().unwrap())

@@ -30,6 +30,7 @@ use crate::rules::permits::Permits;
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
 use crate::rules::tombstone::TombstoneValues;
+use mongo_lease_testbed::{Server, TestDatabase};
 
 use super::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
 use super::fast_acquire::FastAcquire;
@@ -71,11 +72,6 @@ const JOINS: QueueOptions = QueueOptions { waiter_ttl: 10_000, max_waiting: 7 };
 
 fn take() -> FastAcquire {
     fast(request())
-}
-
-/// The same call when it waits in the queue.
-fn joining() -> SlowAcquire {
-    slow(AcquireRequest { joins: Some(JOINS), ..request() })
 }
 
 /// A call that does not wait, one that does, and one on a server without an oplog.
@@ -175,6 +171,17 @@ fn held(value: &str, grant_id: &str) -> Document {
     }
 }
 
+/// A holder of a lease that several hold. It expires so many seconds after the time of the replies.
+fn holder(value: &str, seconds: i64, permits: i64, limit: i64) -> Document {
+    doc! {
+        "value": value, "id": format!("{value}.1"), "sentMicros": 5_i64,
+        "owner": format!("{value}@host:1"), "acquiredAt": SERVER_NOW,
+        "expiresAt": DateTime::from_millis(SERVER_NOW.timestamp_millis() + seconds * 1_000),
+        "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64, "metadata": { "of": value },
+        "permits": permits, "limit": limit, "writes": 1_i64,
+    }
+}
+
 /// The document with another value in this field.
 fn with(mut document: Document, field: &str, value: impl Into<Bson>) -> Document {
     document.insert(field, value);
@@ -184,6 +191,15 @@ fn with(mut document: Document, field: &str, value: impl Into<Bson>) -> Document
 /// A reply of a `findAndModify`.
 fn found(document: impl Into<Bson>) -> Document {
     doc! { "value": document, "lastErrorObject": { "n": 1 }, "ok": 1.0, "operationTime": TOKEN }
+}
+
+/// A database of a real server with the unique index on the names of leases.
+async fn database() -> TestDatabase {
+    let database = Server::shared().database().await;
+    let unique = doc! { "key": { "name": 1 }, "name": "name_1", "unique": true };
+    let create = doc! { "createIndexes": "locks", "indexes": [unique] };
+    database.run_command(create).await.unwrap();
+    database
 }
 
 /// The files in this folder of `commands` with such an extension.

@@ -1,18 +1,10 @@
 //! Takes commands apart: which values are in them, and at which paths.
 
-use std::fmt;
-
 use crate::bson::{Bson, Document};
 
 /// The position of a value in a command: keys, and indexes of arrays.
 #[derive(Clone, Debug)]
 pub(super) struct Path(Vec<String>);
-
-impl fmt::Display for Path {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0.join("/"))
-    }
-}
 
 impl Path {
     fn with(&self, step: &str) -> Path {

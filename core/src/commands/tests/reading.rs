@@ -64,7 +64,7 @@ fn date(value: &Bson) -> Option<i64> {
 }
 
 /// A number of either type. A command that counts goes on from both.
-fn integer(value: &Bson) -> Option<i64> {
+pub(super) fn integer(value: &Bson) -> Option<i64> {
     value.as_i64().or(value.as_i32().map(i64::from))
 }
 
@@ -138,7 +138,6 @@ fn promoted(text: &str) -> Promoted {
     }
 }
 
-/// `admitted`.
 fn admitted(text: &str) -> Vec<Admission> {
     let admission = |part: &str| {
         let mut parts = part.split('@');

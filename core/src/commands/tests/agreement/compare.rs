@@ -15,7 +15,6 @@ use super::steps::Step;
 use crate::commands::DecodeError;
 use crate::texts::LeaseDocument;
 
-/// How many steps a sequence has.
 const STEPS: i64 = 24;
 
 /// The first difference in a sequence, which ends there.
@@ -69,11 +68,11 @@ pub(super) async fn compare(
     let mut taken: Vec<Step> = Vec::new();
     let mut newest_token = None;
     for sent in 1..=STEPS {
-        let step = Step::choose(&mut chance, callers, document.as_ref(), real.now());
+        let step = Step::choose(&mut chance, callers, document.as_ref(), real.began);
         taken.push(step.clone());
         let before = document;
         let (after, expected) =
-            step.clone().in_the_spec(before.clone(), real.now(), sent, protections);
+            step.clone().in_the_spec(before.clone(), real.began, sent, protections);
         let context = || format!("{}={seed}: {taken:#?}, before {before:#?}", Seed::VARIABLE);
         let both = async { (real.take(name, &step, sent).await, real.document(name).await) };
         let (replied, found) = match AssertUnwindSafe(both).catch_unwind().await {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::spec::{AsBuilt, Off, PROTECTIONS, Protections};
 use futures_util::stream::{self, StreamExt};
-use mongo_lease_testbed::{Seed, Server, TestDatabase};
+use mongo_lease_testbed::{Seed, TestDatabase};
 
 use super::SIDE_BY_SIDE;
 use super::changes::{self, Change};
@@ -17,6 +17,7 @@ use super::compare::{Difference, compare};
 use super::real::Real;
 use super::record::{self, HOW_TO, Record};
 use super::results::RESULTS;
+use crate::commands::tests::database;
 
 /// The number of sequences in which a difference must be found.
 const SEQUENCES: u64 = 3_000;
@@ -82,7 +83,6 @@ fn each_record_is_of_a_control() {
     assert!(others.is_empty(), "no controls: {others:#?}. `{HOW_TO}` takes them out");
 }
 
-/// The names of all controls.
 fn controls() -> BTreeSet<String> {
     changes::all().map(|change| change.control).chain(PROTECTIONS.map(without)).collect()
 }
@@ -118,7 +118,7 @@ struct Search {
 impl Search {
     async fn begin(what: &'static str) -> Search {
         let seed = Seed::fixed(what, SEED);
-        let database = Server::shared().database().await;
+        let database = database().await;
         let record = (seed.number() == SEED && !record::is_written_anew()).then(record::read);
         Search { seed, database, record, found: Record::new(), missed: Vec::new() }
     }
@@ -130,7 +130,7 @@ impl Search {
         protections: &impl Protections,
         control: &str,
     ) -> Option<Difference> {
-        let real = Real::new(&self.database, change).await;
+        let real = Real::new(&self.database, change);
         let recorded = self.record.as_ref().and_then(|record| record.get(control));
         if let Some(number) = recorded {
             let name = format!("${control}, recorded");
@@ -151,9 +151,7 @@ impl Search {
         Some(difference)
     }
 
-    /// # Panics
-    ///
-    /// When a control was not found, or not where the record says.
+    /// Fails when a control was not found, or not where the record says.
     async fn end(self) {
         let Search { seed, database, record, found, missed } = self;
         assert!(missed.is_empty(), "no difference in {SEQUENCES} sequences: {missed:#?}");

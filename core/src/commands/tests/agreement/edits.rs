@@ -17,6 +17,7 @@
 use std::collections::BTreeMap;
 
 use crate::bson::{Bson, Document};
+use crate::commands::tests::reading::integer;
 
 /// The fields of a document that a rule does not name.
 const OTHERS: &str = "...";
@@ -93,11 +94,6 @@ fn fits(pattern: &Bson, found: &Bson, names: &mut Names) -> bool {
         }
         _ => pattern == found || integer(pattern).is_some_and(|it| integer(found) == Some(it)),
     }
-}
-
-/// The number, whichever type an integer has.
-fn integer(value: &Bson) -> Option<i64> {
-    value.as_i64().or(value.as_i32().map(i64::from))
 }
 
 /// The replacement with the values of its names.

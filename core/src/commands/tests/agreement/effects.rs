@@ -44,9 +44,8 @@ impl Step {
             Step::ForeignAcquire => spec::foreign_acquire(found, foreign(), now, 4 * HOUR),
             Step::ForeignRelease(value) => spec::foreign_release(found, &value),
             Step::TtlDelete => {
-                let was_there = found.is_some();
-                let after = spec::ttl_delete(found, now);
-                let is_deleted = was_there && after.is_none();
+                let after = spec::ttl_delete(found.clone(), now);
+                let is_deleted = found.is_some() && after.is_none();
                 (after, is_deleted)
             }
         };

@@ -60,18 +60,18 @@ mod texts;
 use std::collections::BTreeMap;
 
 use futures_util::stream::{self, StreamExt};
-use mongo_lease_testbed::{Seed, Server};
+use mongo_lease_testbed::Seed;
 
 use compare::{by_the_spec, compare};
 use real::Real;
 use results::{BEHIND_FOREIGN, RESULTS};
 
+use crate::commands::tests::database;
 use crate::spec::AsBuilt;
 
 const SEQUENCES: u64 = 1_600;
 /// How often each result occurs at least. In 400 sequences the rarest one came twice; a shorter run may miss it.
 const SEEN_MIN: u64 = 2;
-/// How many sequences run at once.
 const SIDE_BY_SIDE: usize = 8;
 
 #[tokio::test]
@@ -79,8 +79,8 @@ async fn the_server_does_what_the_specification_says() {
     let seed = Seed::fresh("the specification against a real server");
     let count = std::env::var("MONGO_LEASE_MODEL_SEQUENCES").ok();
     let count = count.map_or(SEQUENCES, |text| text.parse().expect("a number of sequences"));
-    let database = Server::shared().database().await;
-    let real = Real::new(&database, None).await;
+    let database = database().await;
+    let real = Real::new(&database, None);
     // Specification and server once differed there, and one in some thousand sequences has it.
     let mut rare =
         (0..).filter(|number| by_the_spec(*number).contains(&("acquire", BEHIND_FOREIGN)));

@@ -1,9 +1,7 @@
 //! The holder, the grant and the waiter that a step names, chosen at random.
 
 use crate::rules::permits::Permits;
-use crate::spec::{
-    Element, EndScope, HolderElement, Holders, Queue, QueueOptions, ResumeTerms, Types,
-};
+use crate::spec::{Element, EndScope, HolderElement, QueueOptions, ResumeTerms, Types};
 use mongo_lease_core_tests::Chance;
 
 use super::steps::{Ending, HOUR, How, LIFE, Step, Target};
@@ -236,11 +234,7 @@ impl Names {
     fn resume(&self, chance: &mut Chance) -> Step {
         Step::Resume {
             key: self.key(chance),
-            fresh: chance.one_of(&[
-                self.id.clone(),
-                self.held.id.clone(),
-                call(20).resumed_grant(),
-            ]),
+            fresh: chance.one_of(&[&self.id, &self.held.id, &call(20).resumed_grant()]).clone(),
             terms: ResumeTerms {
                 ttl: chance.one_of(&[None, None, Some(HOUR), Some(7 * HOUR)]),
                 default_ttl: 6 * HOUR,
@@ -253,14 +247,8 @@ impl Names {
 
 /// The values that the queue shows, also those of corrupt entries.
 fn values_in_queue(document: &LeaseDocument) -> Vec<String> {
-    let Queue::List(elements) = &document.queue else {
-        return Vec::new();
-    };
-    let value = |element: &Element<Texts>| match element {
-        Element::Entry(entry) => Some(entry.value.clone()),
-        Element::Damaged(value) => value.clone().filter(|text| !text.is_empty()),
-    };
-    elements.iter().filter_map(value).collect()
+    let values = document.queue.elements().iter().filter_map(Element::value);
+    values.filter(|text| !text.is_empty()).cloned().collect()
 }
 
 fn insert(value: String, id: GrantId) -> AcquireAttempt {
@@ -279,19 +267,9 @@ fn insert(value: String, id: GrantId) -> AcquireAttempt {
 
 /// The grants that the document shows, in either form.
 fn keys_in(document: &LeaseDocument) -> Vec<Key> {
-    let key = |value: &Option<String>, id: &Option<GrantId>| {
-        value.clone().zip(id.clone()).map(|(value, id)| Key { value, id })
-    };
-    let elements = match &document.holders {
-        Holders::List(elements) => elements.as_slice(),
-        Holders::Absent | Holders::Damaged => &[],
-    };
-    let shown = elements.iter().filter_map(|element| match element {
-        HolderElement::Holder(holder) => {
-            Some(Key { value: holder.grant.value.clone(), id: holder.grant.id.clone() })
-        }
-        HolderElement::Damaged(damaged) => key(&damaged.value, &damaged.id),
-    });
-    let exclusive = key(&document.value, &document.grant.as_ref().map(|grant| grant.id.clone()));
-    shown.chain(exclusive).filter(|key| key.value != Texts::shared()).collect()
+    let listed = document.holders.elements().iter().map(HolderElement::shown);
+    let exclusive = (document.value.as_ref(), document.grant.as_ref().map(|grant| &grant.id));
+    let shown = listed.chain([exclusive]).filter_map(|(value, id)| value.zip(id));
+    let keys = shown.map(|(value, id)| Key { value: value.clone(), id: id.clone() });
+    keys.filter(|key| key.value != Texts::shared()).collect()
 }

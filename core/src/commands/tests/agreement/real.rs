@@ -13,11 +13,11 @@ use super::steps::{Answer, Ending, LIFE, Step, Target};
 use super::texts::{Key, duration, instant};
 use crate::commands::Command;
 use crate::commands::DecodeError;
-use crate::commands::heartbeat::{FindEntries, Heartbeat, QueueEntry};
+use crate::commands::heartbeat::{FindEntries, Heartbeat};
 use crate::commands::release::{Delete, End, EndLater, ReleaseTarget, Tombstone};
 use crate::commands::renew::{GrantKey, Guard, RenewMany, RenewalTarget, Resume};
 use crate::commands::renew_holders::RenewHolders;
-use crate::commands::tests::fresh_values;
+use crate::commands::tests::{entries, fresh_values};
 use crate::spec::Types;
 use crate::texts::Texts;
 
@@ -26,7 +26,6 @@ pub(super) const COLLECTION: &str = "locks";
 /// The answer to a step, and the token of a grant; or why a reply could not be decoded.
 pub(super) type Replied = Result<(Answer, Option<Timestamp>), DecodeError>;
 
-/// The real server.
 pub(super) struct Real {
     pub(super) database: Database,
     /// The time at the start of the test, which is the specification's time throughout.
@@ -36,15 +35,8 @@ pub(super) struct Real {
 }
 
 impl Real {
-    pub(super) async fn new(database: &Database, change: Option<Change>) -> Real {
-        let unique = doc! { "key": { "name": 1 }, "name": "name_1", "unique": true };
-        let create = doc! { "createIndexes": COLLECTION, "indexes": [unique] };
-        database.run_command(create).await.unwrap();
+    pub(super) fn new(database: &Database, change: Option<Change>) -> Real {
         Real { database: database.clone(), began: DateTime::now().timestamp_millis(), change }
-    }
-
-    pub(super) fn now(&self) -> i64 {
-        self.began
     }
 
     /// Runs a step, and returns its answer and the token of a grant. The error is that of the decoder.
@@ -58,8 +50,7 @@ impl Real {
             true => nobody.clone(),
             false => value.to_owned(),
         };
-        let places =
-            |value: &String| vec![QueueEntry { name: name.to_owned(), value: value.clone() }];
+        let places = |value: &str| entries(&[(name, value)]);
         let key_of = |key: &Key| GrantKey::new(name, &held(&key.value), &key.id);
         let renewed =
             |key, lasts| RenewalTarget { key: key_of(key).into(), lasts: duration(lasts) };
@@ -156,11 +147,7 @@ impl Real {
         Ok(count > 0)
     }
 
-    /// Sends a command. The error is that of the decoder.
-    ///
-    /// # Panics
-    ///
-    /// When the server refuses the command.
+    /// Sends a command, which the server must not refuse. The error is that of the decoder.
     pub(super) async fn run<C: Command>(
         &self,
         command: &C,

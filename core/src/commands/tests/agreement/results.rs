@@ -1,6 +1,6 @@
 //! The results of steps that a run has to have seen, so that it shows something.
 
-use crate::spec::{Element, EndScope, Queue, ResumeTerms, Types};
+use crate::spec::{Element, EndScope, ResumeTerms, Types};
 
 use super::steps::{Answer, Ending, How, Step};
 use crate::texts::{GrantMatch, LeaseDocument, Promoted, Texts};
@@ -156,9 +156,8 @@ pub(super) fn result(
 }
 
 fn is_behind_foreign(document: Option<&LeaseDocument>, ahead: usize) -> bool {
-    let Some(Queue::List(elements)) = document.map(|document| &document.queue) else {
-        return false;
-    };
-    let mut before = elements.iter().take(ahead);
-    before.any(|it| matches!(it, Element::Damaged(Some(value)) if value.is_empty()))
+    let elements = document.into_iter().flat_map(|document| document.queue.elements());
+    let is_foreign =
+        |it: &Element<Texts>| matches!(it, Element::Damaged(Some(value)) if value.is_empty());
+    elements.take(ahead).any(is_foreign)
 }

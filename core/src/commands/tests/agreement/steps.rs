@@ -14,7 +14,6 @@ pub(super) const HOUR: i64 = 3_600_000;
 /// How long an entry counts after a heartbeat.
 pub(super) const LIFE: i64 = 3 * HOUR;
 
-/// A step.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Acquire(How, AcquireAttempt),
@@ -77,13 +76,11 @@ pub(super) enum Ending {
 /// A write of another program to an existing document.
 #[derive(Clone, Debug)]
 pub(super) struct Write {
-    /// The name of the step.
     pub(super) name: &'static str,
     /// The fields with their new values. One without a value is removed.
     pub(super) fields: Vec<(&'static str, Option<Bson>)>,
 }
 
-/// The answer to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Granted(GrantId),

@@ -1,14 +1,12 @@
 //! How many bytes the commands have, and the document that they make.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::bson::{Document, RawDocumentBuf, doc};
 use crate::rules::permits::Permits;
 use crate::spec::EndScope;
-use mongo_lease_testbed::Server;
 
-use super::super::{JOINS, SENT, fresh_values, request, slow};
+use super::super::{JOINS, SENT, database, fresh_values, request, slow};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireReply, AcquireRequest, SlowAcquire};
 use crate::commands::fast_acquire::FastAdmit;
@@ -61,7 +59,7 @@ fn commands_keep_their_sizes() {
     };
     let of_call = GrantMatch::Call { call_id: once.call_id.clone(), except: None };
     let delete = |form| of_command(&Delete { targets: target(grant(), form) });
-    let key = Arc::new(GrantKey::new(NAME, &once.value, &grant_id));
+    let key = GrantKey::new(NAME, &once.value, &grant_id).into();
     let renewed = RenewalTarget { key, lasts: Duration::from_secs(31) };
     for (command, size, size_max) in [
         ("acquire", slow(Permits::EXCLUSIVE, false), 5_700),
@@ -84,10 +82,7 @@ fn commands_keep_their_sizes() {
 /// A holder takes some 354 bytes beside its metadata, so a hundred of them are 35 KB.
 #[tokio::test]
 async fn a_document_grows_by_360_bytes_for_each_holder() {
-    let database = Server::shared().database().await;
-    let index = doc! { "key": { "name": 1 }, "name": "name_1", "unique": true };
-    let indexes = doc! { "createIndexes": "locks", "indexes": [index] };
-    database.run_command(indexes).await.unwrap();
+    let database = database().await;
     let mut sizes = Vec::new();
     for number in 1..=100 {
         let command =

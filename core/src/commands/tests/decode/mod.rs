@@ -14,7 +14,7 @@ use crate::commands::renew_holders::RenewHolders;
 use crate::commands::{Command, DecodeError};
 
 pub(super) use admissions::admitted;
-pub(super) use watch::{replacement, update, within};
+pub(super) use watch::{fields, replacement, update};
 
 /// A statement that the server refuses alone is known not to be applied; others of the same command may have been.
 #[test]

@@ -12,10 +12,8 @@ pub(super) const EXPIRES_AT: DateTime = DateTime::from_millis(1_700_000_031_000)
 pub(in super::super) fn update(promoted: impl Into<Bson>) -> Document {
     let fields = doc! { "promoted": promoted.into(), "expiresAt": EXPIRES_AT };
     doc! {
-        "_id": { "_data": "82" },
         "operationType": "update",
         "clusterTime": TOKEN,
-        "ns": { "db": "test", "coll": "locks" },
         "updateDescription": { "updatedFields": fields },
     }
 }
@@ -44,8 +42,12 @@ pub(super) fn promotion(grant_id: &str, sent: u64) -> Option<StreamEvent> {
     }))
 }
 
-/// The part of an event at this path.
-pub(in super::super) fn within<'a>(event: &'a mut Document, path: &[&str]) -> &'a mut Document {
+/// The fields that an event shows, in either form.
+pub(in super::super) fn fields(event: &mut Document) -> &mut Document {
+    let path: &[&str] = match event.contains_key("fullDocument") {
+        true => &["fullDocument"],
+        false => &["updateDescription", "updatedFields"],
+    };
     path.iter().fold(event, |document, field| document.get_document_mut(field).unwrap())
 }
 
@@ -73,7 +75,7 @@ fn a_replacement_tells_of_a_promotion_whose_grant_still_holds() {
         doc! { "value": "released:1", "grant": released },
     ] {
         let mut event = replacement("m-c.2@7");
-        within(&mut event, &["fullDocument"]).extend(change);
+        fields(&mut event).extend(change);
         assert_eq!(decode(&event), None, "{event}");
     }
 }
@@ -83,12 +85,8 @@ fn an_expiry_that_is_no_date_is_not_known_and_the_rest_stands() {
     let Some(StreamEvent::Promoted(told)) = promotion("m-c.2", 7) else { unreachable!() };
     let wanted = Some(StreamEvent::Promoted(Promotion { expires_at: None, ..told }));
     for odd in [Bson::Null, 7.into(), TOKEN.into(), DateTime::MAX.into(), "2999".into()] {
-        let mut updated = update("m-c.2@7");
-        let fields = within(&mut updated, &["updateDescription", "updatedFields"]);
-        fields.insert("expiresAt", odd.clone());
-        let mut replaced = replacement("m-c.2@7");
-        within(&mut replaced, &["fullDocument"]).insert("expiresAt", odd);
-        for event in [updated, replaced] {
+        for mut event in [update("m-c.2@7"), replacement("m-c.2@7")] {
+            fields(&mut event).insert("expiresAt", odd.clone());
             assert_eq!(decode(&event), wanted, "{event}");
         }
     }
@@ -100,16 +98,12 @@ fn an_expiry_that_is_no_date_is_not_known_and_the_rest_stands() {
 fn an_update_tells_of_a_promotion_or_has_its_call_ask() {
     for (text, grant_id, sent, call_id) in [
         ("m-c.2@7", "m-c.2", 7, "m-c"),
-        ("m-c.10@0", "m-c.10", 0, "m-c"),
         ("m-c.2@9223372036854775807", "m-c.2", 9_223_372_036_854_775_807, "m-c"),
         ("m-a.b.c.2@7", "m-a.b.c.2", 7, "m-a.b.c"),
-        ("m-a@b.2@7", "m-a@b.2", 7, "m-a@b"),
         ("m-a@!b.2@7", "m-a@!b.2", 7, "m-a@!b"),
-        ("m-c..2@7", "m-c..2", 7, "m-c."),
         ("m-🔒.2@7", "m-🔒.2", 7, "m-🔒"),
         // Our texts never look like these.
         ("m-c@7", "m-c", 7, "m-c"),
-        (".@7", ".", 7, ""),
         ("@7", "", 7, ""),
     ] {
         let told = promotion(grant_id, sent);

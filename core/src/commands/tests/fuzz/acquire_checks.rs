@@ -132,17 +132,13 @@ impl Form {
             // Without a time there is no token, and none is made up. A refusal by a slow form needs none.
             let has_all = token.is_some() || !request.has_oplog;
             let is_answered = has_all || self.is_slow && wanted == Answer::Refused;
-            if let Ok(answer) = &answer {
-                assert_shows_permits(answer, &request, document);
-            }
+            let ahead = document.get("ahead").and_then(Bson::as_i32);
+            let ahead = ahead.and_then(|ahead| u32::try_from(ahead).ok());
+            let place = if self.is_slow { (ahead, at) } else { (None, token) };
             match answer {
-                Ok(answer) if is_answered && self.is_slow => {
-                    let ahead = document.get("ahead").and_then(Bson::as_i32);
-                    let ahead = ahead.and_then(|ahead| u32::try_from(ahead).ok());
-                    judged(&answer, &wanted, document, token, (ahead, at))
-                }
                 Ok(answer) if is_answered => {
-                    judged(&answer, &wanted, document, token, (None, token))
+                    assert_shows_permits(&answer, &request, document);
+                    judged(&answer, &wanted, document, token, place)
                 }
                 Err(DecodeError::Unsupported(_)) if !is_answered => false,
                 other => panic!("{other:?}, and not {wanted:?}"),
@@ -222,9 +218,8 @@ fn admit_replies() -> Vec<Document> {
     let full = doc! { "inUse": 5_i64, "limit": 5_i64, "firstMs": 1_500_i64 };
     let mut all = lease_replies();
     for (shown, has_queue) in [(own, false), (other, true), (full, false), (doc! {}, false)] {
-        let shared = with(leases().remove(0), "value", "mongo-lease/shared");
-        let shared = with(with(shared, "shared", shown), "hasQueue", has_queue);
-        all.push(replied(found(shared)));
+        let lease = with(leases().remove(0), "value", "mongo-lease/shared");
+        all.push(replied(found(with(with(lease, "shared", shown), "hasQueue", has_queue))));
     }
     all
 }
@@ -285,8 +280,8 @@ fn who_is_granted(reply: &Document) -> bool {
         // The server has refused the second statement.
         let absent = Answer::AskAgain { maybe_granted: place == 0 };
         let wanted = document.map_or(absent, |document| (FAST.wanted)(&take.request, document));
-        let (nothing, token) = (Document::new(), Some(TOKEN));
-        judged(reply, &wanted, document.unwrap_or(&nothing), token, (None, token))
+        let nothing = Document::new();
+        judged(reply, &wanted, document.unwrap_or(&nothing), Some(TOKEN), (None, Some(TOKEN)))
     });
     granted.collect::<Vec<_>>().contains(&true)
 }

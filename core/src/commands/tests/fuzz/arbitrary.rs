@@ -75,12 +75,10 @@ fn document_of(value: impl Strategy<Value = Bson>) -> impl Strategy<Value = Docu
     collection::vec((field(), value), 0..8).prop_map(Document::from_iter)
 }
 
-/// A document of random fields.
 pub(super) fn any_document() -> impl Strategy<Value = Document> {
     document_of(value())
 }
 
-/// How a value is damaged.
 #[derive(Clone, Debug)]
 enum How {
     Remove,

@@ -8,6 +8,7 @@ use crate::bson::{Bson, Document, Timestamp, doc};
 use crate::rules::ids::GrantId;
 use crate::spec::EndScope;
 
+use super::super::reading::integer;
 use super::super::{
     SENT, TOKEN, beat, guard, held, in_line, renewed, resume, target, tick, values, with,
 };
@@ -114,8 +115,7 @@ fn number(reply: &Document) -> Option<i64> {
 
 /// The count in any reply.
 pub(super) fn number_of(reply: &Document) -> Option<i64> {
-    let number = reply.get("n")?;
-    number.as_i64().or(number.as_i32().map(i64::from))
+    integer(reply.get("n")?)
 }
 
 pub(super) fn rows(reply: &Document) -> Option<Vec<&Document>> {
@@ -217,6 +217,7 @@ fn seen(document: &Document) -> bool {
     let grant = document.get_document("grant").ok().filter(|_| speaks);
     assert_eq!(seen.info.acquired_at, grant.and_then(|it| date(it, &["acquiredAt"])));
     assert_metadata(&seen.info.metadata, grant.unwrap_or(&Document::new()));
+    assert_eq!(seen.info.expires_at, date(document, &["expiresAt"]));
     let waiting = document.get("waiting").and_then(Bson::as_i32);
     let waiting = waiting.and_then(|it| u32::try_from(it).ok());
     assert_eq!(seen.info.waiting, waiting.unwrap_or(0));

@@ -1,11 +1,11 @@
 //! Which holders the readers for users may show. Written from the types in the documents alone.
 
-use crate::bson::{Bson, DateTime, Document, doc};
+use crate::bson::{Bson, Document};
 use crate::rules::ids::ManagerId;
 use crate::rules::pattern::NamePattern;
 use crate::rules::permits::LIMIT_MAX;
 
-use super::super::{SENT, SERVER_NOW, with};
+use super::super::{SENT, holder, with};
 use super::checks::{assert_metadata, date, is_held, rows, text};
 use super::{Decoder, batch, batch_of, decoder, leases};
 use crate::commands::Command;
@@ -13,26 +13,22 @@ use crate::commands::find::{GetLease, Page};
 use crate::commands::snapshot::{LeaseSnapshot, read, read_with_holders};
 
 pub(super) const DECODERS: [Decoder; 3] = [
-    decoder("find::GetLease", batches, get),
-    decoder("find::Page", batches, page),
-    decoder("snapshot::read_with_holders", shared_leases, seen),
+    decoder("find::GetLease", batches, |reply| {
+        looked(&GetLease { name: "$name".to_owned() }, reply)
+    }),
+    decoder("find::Page", batches, |reply| {
+        looked(&Page { pattern: NamePattern::All, owner: None, after: None, limit: 9 }, reply)
+    }),
+    decoder("snapshot::read_with_holders", shared_leases, |document| {
+        judged(read_with_holders(document), document)
+    }),
 ];
-
-fn holder(value: &str, expires_in_ms: i64, permits: i64, limit: i64) -> Document {
-    doc! {
-        "value": value, "id": format!("{value}.1"), "sentMicros": 5_i64, "owner": "test@host:1",
-        "acquiredAt": SERVER_NOW,
-        "expiresAt": DateTime::from_millis(1_700_000_000_000 + expires_in_ms),
-        "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64, "metadata": { "x": 1 },
-        "permits": permits, "limit": limit, "writes": 1_i64,
-    }
-}
 
 /// Leases in shared use, of which one has a holder that has expired; and leases with stale holders.
 fn shared_leases() -> Vec<Document> {
     let lists = [
-        vec![holder("a", 31_000, 2, 5), holder("b", 9_000, 1, 3)],
-        vec![holder("a", 31_000, 1, 1_000), holder("b", -9_000, 1, 1_000)],
+        vec![holder("a", 31, 2, 5), holder("b", 9, 1, 3)],
+        vec![holder("a", 31, 1, 1_000), holder("b", -9, 1, 1_000)],
     ];
     let stale_and_shared = |list: Vec<Document>| {
         let stale = with(leases().remove(0), "holders", list);
@@ -46,27 +42,13 @@ pub(super) fn batches() -> Vec<Document> {
     shared_leases().into_iter().map(batch).chain([batch_of(two)]).collect()
 }
 
-fn get(reply: &Document) -> bool {
-    let get = GetLease { name: "$name".to_owned() };
-    looked(get.decode(reply, SENT).ok(), reply)
-}
-
-fn page(reply: &Document) -> bool {
-    let page = Page { pattern: NamePattern::All, owner: None, after: None, limit: 9 };
-    looked(page.decode(reply, SENT).ok(), reply)
-}
-
-fn looked(decoded: Option<Vec<LeaseSnapshot>>, reply: &Document) -> bool {
-    let rows = rows(reply);
+fn looked(command: &impl Command<Reply = Vec<LeaseSnapshot>>, reply: &Document) -> bool {
+    let (decoded, rows) = (command.decode(reply, SENT).ok(), rows(reply));
     assert_eq!(decoded.as_ref().map(Vec::len), rows.as_ref().map(Vec::len));
     let pairs = decoded.into_iter().flatten().zip(rows.into_iter().flatten());
     // Each of them is judged.
     let shown: Vec<bool> = pairs.map(|(seen, row)| judged(seen, row)).collect();
     shown.contains(&true)
-}
-
-fn seen(document: &Document) -> bool {
-    judged(read_with_holders(document), document)
 }
 
 /// Fails if a holder is shown that the document does not show. Returns whether any is.

@@ -4,10 +4,10 @@ use crate::bson::{Bson, Document, doc};
 
 use super::super::SENT;
 use super::checks::rows;
-use super::{Decoder, batches, counts, decoder};
+use super::{Decoder, batch, batch_of, batches, counts, decoder};
 use crate::commands::indexes::{
-    CountDuplicates, CreateIndex, FindOtherFormat, ListIndexes, LookAtCollection,
-    read_index as read,
+    CountDuplicates, CreateIndex, FindOtherFormat, FoundIndex, ListIndexes, LookAtCollection,
+    read_index,
 };
 use crate::commands::{Command, DecodeError};
 
@@ -17,7 +17,7 @@ pub(super) const DECODERS: [Decoder; 6] = [
     decoder("indexes::FindOtherFormat", other_formats, find_other_format),
     decoder("indexes::ListIndexes", batches, list_indexes),
     decoder("indexes::LookAtCollection", batches, look_at_collection),
-    decoder("indexes::read_index", indexes, read_index),
+    decoder("indexes::read_index", indexes, |row| is_unique((&read_index(row), row))),
 ];
 
 fn list_indexes(reply: &Document) -> bool {
@@ -25,21 +25,15 @@ fn list_indexes(reply: &Document) -> bool {
     let Ok(indexes) = list.decode(reply, SENT) else { return false };
     let rows = rows(reply).expect("rows");
     assert_eq!(indexes.len(), rows.len());
-    // An index counts as unique only if it says so itself.
-    for (index, row) in indexes.iter().zip(&rows) {
-        assert!(says_unique(row) || !index.is_unique, "{row}");
-    }
-    indexes.iter().any(|index| index.is_unique)
+    let unique: Vec<bool> = std::iter::zip(&indexes, rows).map(is_unique).collect();
+    unique.contains(&true)
 }
 
-fn says_unique(row: &Document) -> bool {
+/// Whether an index counts as unique. Fails unless it says so itself.
+fn is_unique((index, row): (&FoundIndex, &Document)) -> bool {
     let spec = row.get_document("spec").unwrap_or(row);
-    !matches!(spec.get("unique"), None | Some(Bson::Null | Bson::Boolean(false)))
-}
-
-fn read_index(row: &Document) -> bool {
-    let index = read(row);
-    assert!(says_unique(row) || !index.is_unique, "{row}");
+    let says_no = matches!(spec.get("unique"), None | Some(Bson::Null | Bson::Boolean(false)));
+    assert!(!says_no || !index.is_unique, "{row}");
     index.is_unique
 }
 
@@ -64,7 +58,6 @@ fn create_index(reply: &Document) -> bool {
 /// Documents of another format, of this one, and of the plain recipe.
 fn other_formats() -> Vec<Document> {
     let old = doc! { "allowanceMs": 1_000_i64 };
-    let batch = |found: Vec<Bson>| doc! { "cursor": { "firstBatch": found }, "ok": 1.0 };
     let found = [
         doc! { "grant": old.clone() },
         doc! { "queue": [{ "value": "w" }, old.clone()] },
@@ -72,8 +65,7 @@ fn other_formats() -> Vec<Document> {
         doc! { "grant": { "maxClockSkewMs": 1_000_i64 }, "queue": [] },
         doc! { "name": "a" },
     ];
-    let each = found.into_iter().map(|document| batch(vec![document.into()]));
-    each.chain([batch(vec![])]).collect()
+    found.into_iter().map(batch).chain([batch_of(Vec::new())]).collect()
 }
 
 fn find_other_format(reply: &Document) -> bool {

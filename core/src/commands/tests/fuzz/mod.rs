@@ -23,7 +23,6 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::{TOKEN, files, found, held, with};
 
-/// One decoder.
 struct Decoder {
     /// `file::name`, as [`decoders_in_the_source`] finds it.
     name: &'static str,

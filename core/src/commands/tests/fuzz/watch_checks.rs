@@ -6,8 +6,8 @@ use crate::rules::time::Instant;
 use crate::rules::tombstone::is_tombstone;
 
 use super::super::SENT;
-use super::super::decode::{admitted, replacement, update, within};
-use super::checks::{at, rows, text, time};
+use super::super::decode::{admitted, fields, replacement, update};
+use super::checks::{at, date, rows, text, time};
 use super::{Decoder, decoder, holder_checks};
 use crate::commands::Command;
 use crate::commands::find::FindHolders;
@@ -40,9 +40,7 @@ fn watch(event: &Document) -> bool {
         }
         StreamEvent::Recheck { call_id } => assert!(is_recheck(promoted(), &call_id)),
         StreamEvent::Promoted(told) => {
-            let until = fields.get("expiresAt").and_then(Bson::as_datetime);
-            let until = until.map(|until| until.timestamp_millis());
-            let until = until.and_then(chrono::DateTime::from_timestamp_millis);
+            let until = date(fields, &["expiresAt"]);
             assert_eq!((told.token, told.expires_at), (token, until));
             let (id, sent) = promoted().rsplit_once('@').expect("an echo");
             assert_eq!(
@@ -90,7 +88,7 @@ fn find_holders(reply: &Document) -> bool {
 fn events() -> Vec<Document> {
     // It is over: the lease was granted to another holder since.
     let mut over = replacement("m-c.2@7");
-    within(&mut over, &["fullDocument"]).insert("grant", doc! { "value": "v", "id": "n-d.1" });
+    fields(&mut over).insert("grant", doc! { "value": "v", "id": "n-d.1" });
     let promotions = [update("m-c.2@7"), update("m-c.2@!7"), replacement("m-c.2@7"), over];
     let admissions = admitted("m-c.2@7@1700000009000 x-d.1@8@1700000008000");
     promotions.into_iter().chain(admissions).collect()

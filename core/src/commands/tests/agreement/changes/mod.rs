@@ -18,7 +18,6 @@ pub(super) use renewals::OF_RENEWALS;
 const TABLES: [&str; 6] =
     [OF_ACQUIRES, OF_ADMISSIONS, OF_FAST_ATTEMPTS, OF_ENDS, OF_RELEASES, OF_RENEWALS];
 
-/// The indentation of a change.
 const CHANGE: &str = "    ";
 
 /// Names for expressions and values that occur in many rules.
@@ -41,7 +40,6 @@ const SHORT: [(&str, &str); 11] = [
 /// A change to one command, before it is sent.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
-    /// The command's type.
     pub(super) command: &'static str,
     /// The name of its control: the command's type, and the meaning of the changed command.
     pub(super) control: String,
