@@ -162,20 +162,12 @@ async fn work_that_does_not_step_down_in_time_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_dropped_gives_the_leadership_back() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        begin_term(&Election::new(&leases, NAME)).await.abort();
-        backend.until_nothing_is_left().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_shutdown_of_the_manager_ends_the_run() {
+async fn a_run_that_is_dropped_or_shut_down_ends_the_leadership() {
     check(async |backend| {
         let leases = backend.manager().await;
         let election = Election::new(&leases, NAME);
+        begin_term(&election).await.abort();
+        backend.until_nothing_is_left().await;
         let node = begin_term(&election).await;
         assert_eq!(leases.shutdown().await.released, 1);
         // The loss told the work to stop, and the work may have ended with that.

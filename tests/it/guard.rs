@@ -2,23 +2,17 @@
 
 use std::time::Duration;
 
+use mongo_lease::mongodb::ClientSession;
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::error::{Error as DriverError, TRANSIENT_TRANSACTION_ERROR};
-use mongo_lease::mongodb::{ClientSession, Database};
 use mongo_lease::{Attempt, Error, Lease, LeaseManager, LostReason};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinHandle;
 
-use crate::blocked::transaction_on;
+use crate::blocked::{transaction, transaction_on};
 use crate::common::{SHORT_TTL, builder, document, setup};
 use crate::lent::{behind_a_proxy, lent_database};
 use crate::patience::{locks, until, until_blocked, until_free};
-
-async fn transaction(database: &Database) -> ClientSession {
-    let mut session = database.client().start_session().await.unwrap();
-    session.start_transaction().await.unwrap();
-    session
-}
 
 #[tokio::test]
 async fn a_guarded_transaction_commits_and_prolongs_the_lease() {

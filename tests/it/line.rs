@@ -9,7 +9,7 @@ mod leaving;
 mod order;
 mod terms;
 mod turns;
-mod workers;
+pub(crate) mod workers;
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;

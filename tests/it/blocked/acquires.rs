@@ -113,7 +113,7 @@ async fn what_is_sent_again_is_told_by_a_look_also_alone() {
     const UNDER_WAY_MAX: usize = 4;
     let setup = setup().await;
     let (client, spy) = Spy::client(&setup.server).await;
-    let leases = manager(&setup.database, &client).await;
+    let leases = manager(&setup.database.through(&client)).await;
     let fillers = names("filler", UNDER_WAY_MAX);
     let mut held_names = fillers.clone();
     held_names.push("blocked".to_owned());

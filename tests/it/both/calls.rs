@@ -7,7 +7,7 @@ use mongo_lease::{Error, LostReason, Released};
 
 use super::check;
 use crate::common::{SHORT_TTL, TryOnce};
-use crate::patience::{bounded, until};
+use crate::patience::{bounded, soon, until};
 
 #[tokio::test]
 async fn bad_names_and_options_are_refused_before_anything_is_sent() {
@@ -16,21 +16,25 @@ async fn bad_names_and_options_are_refused_before_anything_is_sent() {
         let error = leases.acquire("").await.unwrap_err();
         assert!(matches!(error, Error::InvalidName { .. }), "{error}");
         let calls = [
-            leases.acquire("a").ttl(Duration::from_millis(1)),
-            leases.acquire("a").value("released:1"),
-            leases.acquire("a").max_hold(Duration::from_millis(1)),
+            (leases.acquire("a").ttl(Duration::from_millis(1)), "ttl: "),
+            (leases.acquire("a").value("released:1"), "value: "),
+            (leases.acquire("a").max_hold(Duration::from_millis(1)), "max_hold: "),
+            (leases.acquire("a").metadata("text"), "metadata: must be a document"),
+            (leases.acquire("a").metadata([1, 2]), "metadata: must be a document"),
+            (leases.acquire("a").metadata(None::<u8>), "metadata: must be a document"),
         ];
-        for call in calls {
+        for (call, begin) in calls {
             let error = call.await.unwrap_err();
             assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+            assert!(error.to_string().starts_with(begin), "{error}");
         }
         let error = leases.release("a", "a\0").await.unwrap_err();
         assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
-        for builder in
-            [backend.builder().ttl(Duration::ZERO), backend.builder().build_timeout(Duration::ZERO)]
-        {
-            let error = builder.build().await.unwrap_err();
-            assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+        for bad in ["a\0b".to_owned(), "x".repeat(1_025)] {
+            for list in [leases.list().prefix(&bad), leases.list().glob(&bad)] {
+                let error = list.stream().err().expect("refused");
+                assert!(matches!(error, Error::InvalidOption { option: "pattern", .. }), "{error}");
+            }
         }
         assert!(leases.get("a").await.unwrap().is_none());
     })
@@ -100,6 +104,19 @@ async fn with_lease_runs_the_work_and_releases() {
             std::future::pending::<()>().await;
         });
         assert!(matches!(bounded(lost).await, Err(Error::Lost { .. })));
+        // Where the future is dropped, so is the work.
+        let (alive, mut end) = tokio::sync::mpsc::channel::<()>(1);
+        let mut running = Box::pin(leases.with_lease("a", async move |_lease| {
+            alive.send(()).await.unwrap();
+            std::future::pending::<()>().await;
+        }));
+        tokio::select! {
+            result = &mut running => panic!("{result:?}"),
+            begun = end.recv() => begun.unwrap(),
+        }
+        drop(running);
+        assert_eq!(soon("the work is dropped", end.recv()).await, None);
+        backend.until_nothing_is_left().await;
     })
     .await;
 }

@@ -8,6 +8,7 @@ use mongo_lease_testbed::{Server, TestDatabase};
 
 use super::damaged::entry_with;
 use super::{Held, Waiting, granted, in_line, manager, manager_with, told_only, until_line_is};
+use crate::blocked::transaction_on;
 use crate::common::{document, migrated};
 use crate::patience::{locks, until};
 use crate::spy::Spy;
@@ -88,11 +89,7 @@ async fn a_document_in_a_transaction_does_not_delay_other_heartbeats() {
     for name in ["a", "b", "c"] {
         all.push(contended(&holder, &leases, name).await);
     }
-    let mut session = database.client().start_session().await.unwrap();
-    session.start_transaction().await.unwrap();
-    let update = doc! { "$set": { "of": "another program" } };
-    let locks = locks(&database);
-    locks.update_one(doc! { "name": "a" }, update).session(&mut session).await.unwrap();
+    let mut session = transaction_on(&database, doc! { "name": "a" }).await;
     let (blocked, began) = (beat(&database, "a").await, beat(&database, "b").await);
     let mut newest = began;
     while newest < began + 12_000 {
@@ -103,7 +100,7 @@ async fn a_document_in_a_transaction_does_not_delay_other_heartbeats() {
         newest = next;
     }
     assert_eq!(beat(&database, "a").await, blocked);
-    session.commit_transaction().await.unwrap();
+    session.abort_transaction().await.unwrap();
     // Its entry had expired meanwhile, and still no waiter is forgotten.
     hand_all_on(all).await;
 }

@@ -8,7 +8,7 @@ use crate::common::{assert_done, migrated};
 use crate::patience::locks;
 
 /// An entry with these times, and all else correct.
-pub(super) fn entry(heartbeat_at: DateTime, expires_at: DateTime) -> Document {
+fn entry(heartbeat_at: DateTime, expires_at: DateTime) -> Document {
     doc! {
         "value": "rubbish", "id": "rubbish.1", "sentMicros": 1_i64, "heartbeatAt": heartbeat_at,
         "expiresAt": expires_at, "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64,

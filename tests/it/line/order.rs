@@ -1,10 +1,8 @@
 //! Waiters are granted in the order in which they came.
 
-use std::time::Duration;
-
 use mongo_lease_testbed::TestDatabase;
 
-use super::workers;
+use super::workers::{self, QUICK};
 use crate::common::document;
 use crate::lent::lent_database;
 use crate::patience::until_free;
@@ -12,12 +10,6 @@ use crate::worker::Worker;
 
 const TEST: &str = "line::order::processes_are_granted_in_the_order_in_which_they_came";
 const PROCESSES: usize = 7;
-
-const QUICK: workers::Options = workers::Options {
-    waiter_ttl: Duration::from_secs(2),
-    recheck_every: Duration::from_secs(2),
-    max_clock_skew: Duration::from_millis(200),
-};
 
 /// Processes that come one after the other, all alive; and again, with some killed while they wait, the first waiter
 /// among them.
