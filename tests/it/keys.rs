@@ -39,6 +39,11 @@ async fn a_detached_lease_is_taken_up_by_another_manager_from_json() {
     let json = serde_json::to_string(&key).unwrap();
     let carried: LeaseKey = serde_json::from_str(&json).unwrap();
     assert_eq!(carried, key);
+    for field in ["name", "value", "grant", "token"] {
+        let mut damaged: serde_json::Value = serde_json::from_str(&json).unwrap();
+        damaged[field] = serde_json::Value::Null;
+        serde_json::from_value::<LeaseKey>(damaged).expect_err(field);
+    }
     assert_eq!((carried.name(), carried.value()), ("a \"$name\" 🔒", value.as_str()));
     // A number in JSON would lose digits.
     assert!(json.contains(&format!("\"token\":\"{}\"", token.as_u64())), "{json}");
