@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
-use mongo_lease::{Error, LeaseState, List};
+use mongo_lease::{LeaseState, List};
 
 use crate::both::check;
 use crate::bson_types::of_every_other_type;
 use crate::common::{SHORT_TTL, builder, setup};
 use crate::lent::lent_database;
-use crate::patience::{locks, soon};
+use crate::patience::{locks, soon, until_free};
 
 #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Job {
@@ -113,18 +113,11 @@ async fn free_leases_are_listed_only_when_asked_for() {
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let _held = leases.acquire("held").await.unwrap();
     let expired = leases.acquire("expired").ttl(SHORT_TTL).renew(false).await.unwrap();
-    let key = expired.detach().await.unwrap();
+    expired.detach().await.unwrap();
     let locks = locks(&database);
     locks.insert_one(doc! { "name": "never", "expiresAt": null }).await.unwrap();
     locks.insert_one(doc! { "name": "damaged", "expiresAt": "soon" }).await.unwrap();
-    // Validity ends a little before the lease does.
-    let resumed = loop {
-        match leases.get(key.name()).await.unwrap() {
-            Some(info) => assert!(info.is_held()),
-            None => break leases.resume(key).await,
-        }
-    };
-    assert!(matches!(resumed, Err(Error::Lost { .. })));
+    until_free(&leases, "expired").await;
     assert_eq!(names_of(leases.list()).await, ["damaged", "held"]);
     let all: Vec<_> = leases.list().with_free().stream().unwrap().try_collect().await.unwrap();
     let states: Vec<_> = all.iter().map(|info| (info.name.as_str(), info.is_held())).collect();
