@@ -10,7 +10,7 @@ use crate::common::{builder, document, migrated};
 use crate::patience::{locks, until};
 
 /// Another program writes a text into the lease's expiry. Returns the document after that.
-async fn damage(database: &TestDatabase, name: &str) -> Document {
+pub(crate) async fn damage(database: &TestDatabase, name: &str) -> Document {
     let update = doc! { "$set": { "expiresAt": "tomorrow" } };
     locks(database).update_one(doc! { "name": name }, update).await.unwrap();
     document(database, name).await.unwrap()

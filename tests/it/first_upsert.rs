@@ -2,12 +2,13 @@
 
 use futures_util::future::join_all;
 use mongo_lease::mongodb::Database;
-use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Attempt, LeaseManager};
 use mongo_lease_testbed::Server;
 
 use crate::common::migrated;
 use crate::line::workers::as_spied_worker;
+use crate::patience::locks;
 use crate::spy::Spy;
 use crate::worker::{Worker, orders, say};
 
@@ -41,8 +42,7 @@ async fn one_of_32_tasks_wins_each_round_without_duplicate_key_errors() {
         let lost = said.iter().filter(|line| *line == "0 granted, 4 busy").count();
         assert_eq!((won, lost), (1, PROCESSES - 1), "round {round}: {said:?}");
     }
-    let locks = database.collection::<Document>("locks");
-    let documents = locks.count_documents(doc! {}).await.unwrap();
+    let documents = locks(&database).count_documents(doc! {}).await.unwrap();
     assert_eq!(documents, u64::try_from(ROUNDS).unwrap());
 }
 

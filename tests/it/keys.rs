@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongo_lease::{Acquire, Error, LeaseKey, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::TestDatabase;
 
-use crate::common::{SHORT_TTL, builder, document, setup};
+use crate::common::{SHORT_TTL, builder, document, handed_on, setup};
 use crate::lent::{behind_a_proxy, lent_database};
 use crate::line::{granted, in_line};
 use crate::patience::{Listener, bounded, expires_at, until_free};
@@ -176,11 +176,9 @@ async fn a_resume_whose_reply_is_lost_finds_what_it_has_resumed() {
 #[tokio::test]
 async fn a_lease_that_was_handed_on_is_detached_for_its_whole_ttl() {
     const TTL: Duration = Duration::from_secs(600);
-    let (_database, leases) = setup().await;
-    let first = leases.acquire("a").await.unwrap();
-    let waiting = in_line(&leases, leases.acquire("a").ttl(TTL)).await;
-    first.release().await.unwrap();
-    let lease = granted(waiting).await;
+    let (database, first) = setup().await;
+    let leases = builder(&database).ttl(TTL).build().await.unwrap();
+    let lease = handed_on(first.acquire("a").await.unwrap(), &leases).await;
     let key = lease.detach().await.unwrap();
     let held = leases.get("a").await.unwrap().unwrap();
     assert!(held.remaining.unwrap() > TTL / 2, "{held}");

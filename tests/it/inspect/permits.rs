@@ -76,10 +76,8 @@ async fn a_refusal_says_how_many_permits_are_in_use() {
         // A writer is told less: its command is that of every exclusive lease.
         let info = common::refused(&leases, "tenant:7").await;
         assert_eq!((info.shared, &info.value, info.in_use, info.limit), (true, &None, None, None));
-        assert!(
-            info.to_string().starts_with("lease \"tenant:7\" is held by several for "),
-            "{info}"
-        );
+        let begin = "lease \"tenant:7\" is held by several for ";
+        assert!(info.to_string().starts_with(begin), "{info}");
     })
     .await;
 }
