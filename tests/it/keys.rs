@@ -22,7 +22,8 @@ fn forged(key: &LeaseKey, field: &str, text: &str) -> LeaseKey {
     serde_json::from_value(forged).unwrap()
 }
 
-fn lost<T: std::fmt::Debug>(result: mongo_lease::Result<T>) -> LostReason {
+/// Why this call found its lease lost.
+pub(crate) fn lost<T: std::fmt::Debug>(result: mongo_lease::Result<T>) -> LostReason {
     match result {
         Err(Error::Lost { reason, .. }) => reason,
         other => panic!("{other:?}"),

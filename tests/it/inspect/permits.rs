@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use mongo_lease::mongodb::bson::doc;
+use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Attempt, Error, LeaseInfo};
 
 use super::names_of;
@@ -26,6 +26,7 @@ async fn get_shows_the_holders_of_permits_and_who_they_are() {
         assert_eq!((first.value.as_str(), second.value.as_str()), (two.value(), one.value()));
         assert_eq!((first.permits, first.limit, second.permits, second.limit), (2, 5, 1, 3));
         assert_eq!((&first.metadata, &second.metadata), (&doc! { "job": 7 }, &doc! {}));
+        assert_eq!(first.metadata::<Document>().unwrap(), first.metadata);
         assert!(first.owner.as_deref().is_some_and(|owner| owner.starts_with("billing@")));
         assert!(first.held_here && second.held_here, "both managers are of this process");
         // The ttl and the maximum clock skew.
