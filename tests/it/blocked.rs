@@ -15,7 +15,8 @@ use mongo_lease_testbed::TestDatabase;
 use tokio::task::JoinHandle;
 
 use crate::lent::{LentServer, lent_database};
-use crate::patience::{joined, locks};
+use crate::patience::locks;
+use crate::permits::Call;
 
 /// Longer than any test here.
 const LONG: Duration = Duration::from_secs(300);
@@ -116,24 +117,16 @@ fn names(what: &str, how_many: usize) -> Vec<String> {
     (0..how_many).map(|number| format!("{what}:{number:02}")).collect()
 }
 
-type Waiting = JoinHandle<Result<Lease>>;
-
 /// Calls, each in a task of its own, that wait this long for the leases of these names.
 fn waiting<T: AsRef<str>>(
     leases: &LeaseManager,
     names: impl IntoIterator<Item = T>,
     wait: Duration,
-) -> Vec<Waiting> {
+) -> Vec<Call> {
     let call = |name: T| tokio::spawn(leases.acquire(name.as_ref()).wait(wait).into_future());
     names.into_iter().map(call).collect()
 }
 
-/// The leases of these calls, which must be granted.
-async fn granted(calls: Vec<Waiting>) -> Vec<Lease> {
-    let answers = joined(calls).await;
-    answers.into_iter().map(|answer| answer.expect("it is granted")).collect()
-}
-
-fn none_has_ended(calls: &[Waiting]) -> bool {
+fn none_has_ended(calls: &[Call]) -> bool {
     calls.iter().all(|call| !call.is_finished())
 }
