@@ -158,7 +158,6 @@ async fn what_comes_late_does_not_revive_it() {
         assert_eq!(leases.release(name, value).await.unwrap(), Released::Released, "{name}");
         assert_eq!(leases.release(name, value).await.unwrap(), Released::NotHeld, "{name}");
     }
-    // A renewal, and one that asks something else.
     assert_eq!(lost(held.renew().await), LostReason::Removed);
     assert_eq!(lost(leases.resume(key).await), LostReason::Removed);
     assert_eq!(held.release().await.unwrap(), Released::NotHeld);

@@ -70,7 +70,6 @@ pub(super) async fn line_up(workers: &mut [Worker]) {
     }
 }
 
-/// The token that a process was granted.
 pub(super) async fn token(worker: &mut Worker) -> u64 {
     let said = worker.says().await;
     let token = said.strip_prefix("granted ").unwrap_or_else(|| panic!("{said}"));
