@@ -9,13 +9,14 @@ mod shared;
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
-use mongo_lease::mongodb::{Client, ClientSession, Database};
+use mongo_lease::mongodb::{ClientSession, Database};
 use mongo_lease::{Lease, LeaseManager, Released, Result};
 use mongo_lease_testbed::TestDatabase;
 use tokio::task::JoinHandle;
 
 use crate::lent::{LentServer, lent_database};
-use crate::patience::{joined, locks};
+use crate::patience::locks;
+use crate::permits::Call;
 
 /// Longer than any test here.
 const LONG: Duration = Duration::from_secs(300);
@@ -33,27 +34,26 @@ enum By {
 struct Setup {
     server: LentServer,
     database: TestDatabase,
-    /// The manager's own client: the sessions of its guards come from it.
-    client: Client,
+    /// By the manager's own client: the sessions of its guards come from it.
+    own: Database,
     leases: LeaseManager,
 }
 
 async fn setup() -> Setup {
     let (server, database) = lent_database().await;
-    let client = server.client().await;
-    let leases = manager(&database, &client).await;
-    Setup { server, database, client, leases }
+    let own = database.through(&server.client().await);
+    let leases = manager(&own).await;
+    Setup { server, database, own, leases }
 }
 
-async fn manager(database: &TestDatabase, client: &Client) -> LeaseManager {
-    let own = database.through(client);
-    LeaseManager::builder(&own).ttl(Duration::from_secs(60)).build().await.unwrap()
+async fn manager(own: &Database) -> LeaseManager {
+    LeaseManager::builder(own).ttl(Duration::from_secs(60)).build().await.unwrap()
 }
 
 impl Setup {
     /// A manager with a client of its own, as in another process.
     async fn another_manager(&self) -> LeaseManager {
-        manager(&self.database, &self.server.client().await).await
+        manager(&self.database.through(&self.server.client().await)).await
     }
 
     /// These leases, acquired one after the other.
@@ -69,8 +69,7 @@ impl Setup {
     async fn hold_up(&self, lease: &Lease, by: By) -> ClientSession {
         match by {
             By::Guard => {
-                let mut session = self.client.start_session().await.unwrap();
-                session.start_transaction().await.unwrap();
+                let mut session = transaction(&self.own).await;
                 lease.guard(&mut session).await.unwrap();
                 session
             }
@@ -79,10 +78,16 @@ impl Setup {
     }
 }
 
-/// A transaction that keeps all others from the documents that the filter finds. Its abort changes nothing.
-pub(crate) async fn transaction_on(database: &Database, filter: Document) -> ClientSession {
+/// A transaction of this database's client.
+pub(crate) async fn transaction(database: &Database) -> ClientSession {
     let mut session = database.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();
+    session
+}
+
+/// A transaction that keeps all others from the documents that the filter finds. Its abort changes nothing.
+pub(crate) async fn transaction_on(database: &Database, filter: Document) -> ClientSession {
+    let mut session = transaction(database).await;
     let touch = doc! { "$set": { "touched": true } };
     let touched = locks(database).update_many(filter, touch).session(&mut session).await;
     assert!(touched.unwrap().modified_count > 0, "it keeps nobody from anything");
@@ -112,24 +117,16 @@ fn names(what: &str, how_many: usize) -> Vec<String> {
     (0..how_many).map(|number| format!("{what}:{number:02}")).collect()
 }
 
-type Waiting = JoinHandle<Result<Lease>>;
-
 /// Calls, each in a task of its own, that wait this long for the leases of these names.
 fn waiting<T: AsRef<str>>(
     leases: &LeaseManager,
     names: impl IntoIterator<Item = T>,
     wait: Duration,
-) -> Vec<Waiting> {
+) -> Vec<Call> {
     let call = |name: T| tokio::spawn(leases.acquire(name.as_ref()).wait(wait).into_future());
     names.into_iter().map(call).collect()
 }
 
-/// The leases of these calls, which must be granted.
-async fn granted(calls: Vec<Waiting>) -> Vec<Lease> {
-    let answers = joined(calls).await;
-    answers.into_iter().map(|answer| answer.expect("it is granted")).collect()
-}
-
-fn none_has_ended(calls: &[Waiting]) -> bool {
+fn none_has_ended(calls: &[Call]) -> bool {
     calls.iter().all(|call| !call.is_finished())
 }

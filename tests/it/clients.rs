@@ -161,7 +161,6 @@ pub(crate) async fn everything_works(leases: &LeaseManager) {
     // Its drop would share a command with releases of other leases, and make their results unknown.
     assert_eq!(next.release().await.unwrap(), Released::NotHeld);
 
-    // It is renewed automatically, twice.
     let renewals = leases.events().filter(|event| {
         std::future::ready(matches!(event, Event::Renewed { name, .. } if name == "b"))
     });

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{DateTime, Document, doc};
 use mongo_lease::{Acquire, Error, LeaseManager, Released, Result};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_testbed::TestDatabase;
 
-use crate::common::{builder, document, migrated};
+use crate::common::{builder, document, setup};
 use crate::patience::{locks, until};
 
 /// Another program writes a text into the lease's expiry. Returns the document after that.
-async fn damage(database: &TestDatabase, name: &str) -> Document {
+pub(crate) async fn damage(database: &TestDatabase, name: &str) -> Document {
     let update = doc! { "$set": { "expiresAt": "tomorrow" } };
     locks(database).update_one(doc! { "name": name }, update).await.unwrap();
     document(database, name).await.unwrap()
@@ -34,8 +34,7 @@ type Kind = fn(&LeaseManager, &str) -> Acquire;
 
 #[tokio::test]
 async fn no_handle_releases_a_damaged_lease() {
-    let database = migrated(Server::shared()).await;
-    let plain = builder(&database).build().await.unwrap();
+    let (database, plain) = setup().await;
     let tombstones = builder(&database).tombstones(true).build().await.unwrap();
     let kinds: [(&str, Kind); 4] = [
         ("exclusive", |leases, name| leases.acquire(name)),
@@ -62,8 +61,7 @@ async fn no_handle_releases_a_damaged_lease() {
 
 #[tokio::test]
 async fn no_release_by_name_ends_a_damaged_lease() {
-    let database = migrated(Server::shared()).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (database, leases) = setup().await;
     let lease = leases.acquire("a").await.unwrap();
     let (value, key) = (lease.value().to_owned(), lease.detach().await.unwrap());
     let damaged = damage(&database, "a").await;
@@ -86,8 +84,7 @@ async fn no_release_by_name_ends_a_damaged_lease() {
 /// A shutdown and a drop have nobody to tell. The report names the lease.
 #[tokio::test]
 async fn a_shutdown_leaves_damaged_leases_and_names_them() {
-    let database = migrated(Server::shared()).await;
-    let leases = builder(&database).build().await.unwrap();
+    let (database, leases) = setup().await;
     let mut held = Vec::new();
     for number in 0..20 {
         held.push(leases.acquire(format!("lease:{number}")).await.unwrap());

@@ -25,7 +25,7 @@ async fn after<T>(time: Duration, call: impl IntoFuture<Output = T>) -> T {
 
 /// Holds commands for much longer than any call waits. It is left on, because switching it off would wait for them. It
 /// ends with its server.
-async fn hold(server: &Server, fault: FailCommand) -> ManuallyDrop<FailPointGuard> {
+pub(crate) async fn hold(server: &Server, fault: FailCommand) -> ManuallyDrop<FailPointGuard> {
     ManuallyDrop::new(fault.block_for(Duration::from_secs(60)).enable(server.uri()).await)
 }
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use mongo_lease::{Attempt, Error, Tuning};
+use mongo_lease::{Error, Tuning};
 use mongo_lease_testbed::{FailCommand, Server};
 
-use crate::common::{TryOnce, builder, document, migrated};
+use crate::common::{TryOnce, builder, document, migrated, refused};
+use crate::deadlines::hold;
 use crate::patience::soon;
 use crate::permits::{Ask, permits, writer};
 
@@ -38,19 +39,13 @@ async fn an_acquire_waits_for_a_blocked_release_for_one_attempt() {
     let database = migrated(&server).await;
     let tuning = Tuning::default().attempt_timeout(ATTEMPT);
     let leases = builder(&database).tuning(tuning).build().await.unwrap();
-    // Longer than any call waits here.
-    let fault = FailCommand::on(&["delete"]).block_for(Duration::from_secs(20));
-    let guard = fault.enable(server.uri()).await;
+    let guard = hold(&server, FailCommand::on(&["delete"])).await;
     drop(leases.acquire("a").await.unwrap());
     guard.wait_times_entered(1).await;
     let other = soon("the other name", leases.try_acquire("b")).await.unwrap();
     assert!(other.is_granted());
     assert!(document(&database, "a").await.is_some(), "the release was not held");
-    let attempt = soon("the answer", leases.try_acquire("a")).await.unwrap();
-    let Attempt::Busy(held) = attempt else { panic!("the release was not held") };
-    assert!(held.held_here);
+    assert!(soon("the answer", refused(&leases, "a")).await.held_here);
     let error = leases.acquire("a").wait(ATTEMPT * 2).await.unwrap_err();
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-    // Switching it off would wait for its commands. It ends with its server.
-    std::mem::forget(guard);
 }

@@ -1,7 +1,6 @@
 //! Drops of a lease, or of the future of a method.
 
-use std::future::IntoFuture;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -10,13 +9,12 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt};
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Error, Lease, LostReason, Released};
-use mongo_lease_testbed::Server;
 
+use crate::blocked::transaction;
 use crate::both::check;
-use crate::common::{SHORT_TTL, builder, document, setup};
-use crate::patience::{
-    Listener, expires_at, locks, soon, until, until_free, until_nothing_is_left,
-};
+use crate::common::{SHORT_TTL, document, setup};
+use crate::keys::lost;
+use crate::patience::{Listener, expires_at, locks, until, until_free, until_nothing_is_left};
 
 /// Polls the future until it has sent a command to the database, and drops it.
 ///
@@ -151,8 +149,7 @@ async fn a_dropped_resume_keeps_the_lease_held_and_releasable() {
     // A command that was sent is carried out, and has used up the key.
     let renewed = async || (expires_at(&database, "a").await > before).then_some(());
     until("the resume is carried out", renewed).await;
-    let error = leases.resume(key.clone()).await.unwrap_err();
-    assert!(matches!(error, Error::Lost { reason: LostReason::Resumed, .. }), "{error}");
+    assert_eq!(lost(leases.resume(key.clone()).await), LostReason::Resumed);
     assert_eq!(leases.release("a", key.value()).await.unwrap(), Released::Released);
 }
 
@@ -180,43 +177,11 @@ async fn dropped_looks_renewals_and_runs_leave_the_lease_held() {
 }
 
 #[tokio::test]
-async fn dropping_with_lease_drops_the_work_and_releases_the_lease() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let (alive, mut end) = tokio::sync::mpsc::channel::<()>(1);
-        let running = leases.with_lease("a", async move |_lease| {
-            alive.send(()).await.unwrap();
-            std::future::pending::<()>().await;
-        });
-        let mut running: Pin<Box<_>> = Box::pin(running);
-        tokio::select! {
-            result = &mut running => panic!("{result:?}"),
-            begun = end.recv() => begun.unwrap(),
-        }
-        drop(running);
-        assert_eq!(soon("the work is dropped", end.recv()).await, None);
-        backend.until_nothing_is_left().await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_manager_can_be_built_after_dropped_attempts_at_it() {
-    let database = Server::shared().database().await;
-    begin_and_drop(builder(&database).ensure_indexes(true).build()).await;
-    begin_and_drop(builder(&database).build()).await;
-    let leases = builder(&database).ensure_indexes(true).build().await.unwrap();
-    begin_and_drop(builder(&database).into_future()).await;
-    let _lease: Lease = leases.acquire("a").await.unwrap();
-}
-
-#[tokio::test]
 async fn a_dropped_guard_leaves_lease_held_and_transaction_abortable() {
     let (database, leases) = setup().await;
     let mut events = Listener::of(&leases);
     let lease = leases.acquire("a").ttl(SECOND).await.unwrap();
-    let mut session = database.client().start_session().await.unwrap();
-    session.start_transaction().await.unwrap();
+    let mut session = transaction(&database).await;
     // The driver aborts on the server only a transaction that it knows to have begun there.
     locks(&database).find_one(doc! {}).session(&mut session).await.unwrap();
     begin_and_drop(lease.guard(&mut session)).await;

@@ -1,11 +1,12 @@
 //! `expiresAt` of every BSON type, as other programs may have written it.
 
-use mongo_lease::mongodb::bson::{Bson, DateTime, Document, doc};
+use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
 use mongo_lease::{Error, LeaseState, Released};
 use mongo_lease_testbed::TestDatabase;
 
 use crate::bson_types::of_every_other_type;
 use crate::common::{document, granted, setup};
+use crate::patience::locks;
 
 #[tokio::test]
 async fn no_expiry_null_and_a_past_date_are_free() {
@@ -58,8 +59,6 @@ async fn every_other_type_is_held_and_reported_as_damaged() {
 
 async fn insert(database: &TestDatabase, name: &str, expires_at: Option<Bson>) {
     let mut document = doc! { "name": name, "value": "someone" };
-    if let Some(expires_at) = expires_at {
-        document.insert("expiresAt", expires_at);
-    }
-    database.collection::<Document>("locks").insert_one(document).await.unwrap();
+    document.extend(expires_at.map(|expires_at| ("expiresAt".to_owned(), expires_at)));
+    locks(database).insert_one(document).await.unwrap();
 }

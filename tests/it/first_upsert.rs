@@ -1,15 +1,16 @@
 //! The first acquire of a name makes its document, and many calls may race to make it.
 
 use futures_util::future::join_all;
-use mongo_lease::mongodb::Client;
-use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::mongodb::options::ClientOptions;
+use mongo_lease::mongodb::Database;
+use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Attempt, LeaseManager};
 use mongo_lease_testbed::Server;
 
 use crate::common::migrated;
+use crate::line::workers::as_spied_worker;
+use crate::patience::locks;
 use crate::spy::Spy;
-use crate::worker::{Worker, as_worker, orders, say};
+use crate::worker::{Worker, orders, say};
 
 const PROCESSES: usize = 8;
 const TASKS_EACH: usize = 4;
@@ -19,8 +20,8 @@ const ROUNDS: usize = 25;
 async fn one_of_32_tasks_wins_each_round_without_duplicate_key_errors() {
     const NAME: &str = "first_upsert::\
         one_of_32_tasks_wins_each_round_without_duplicate_key_errors";
-    if as_worker().await.is_some() {
-        return race().await;
+    if let Some((database, spy)) = as_spied_worker().await {
+        return race(&database, &spy).await;
     }
     let server = Server::shared();
     let database = migrated(server).await;
@@ -41,19 +42,13 @@ async fn one_of_32_tasks_wins_each_round_without_duplicate_key_errors() {
         let lost = said.iter().filter(|line| *line == "0 granted, 4 busy").count();
         assert_eq!((won, lost), (1, PROCESSES - 1), "round {round}: {said:?}");
     }
-    let locks = database.collection::<Document>("locks");
-    let documents = locks.count_documents(doc! {}).await.unwrap();
+    let documents = locks(&database).count_documents(doc! {}).await.unwrap();
     assert_eq!(documents, u64::try_from(ROUNDS).unwrap());
 }
 
 /// One of the processes: in each round all its tasks make an attempt at once, and keep the lease if granted.
-async fn race() {
-    let (uri, name) = crate::worker::whereabouts();
-    let spy = Spy::default();
-    let mut options = ClientOptions::parse(&uri).await.unwrap();
-    spy.listen(&mut options);
-    let database = Client::with_options(options).unwrap().database(&name);
-    let leases = LeaseManager::builder(&database).build().await.unwrap();
+async fn race(database: &Database, spy: &Spy) {
+    let leases = LeaseManager::builder(database).build().await.unwrap();
     let mut orders = orders();
     say("ready");
     while let Some(name) = orders.recv().await {

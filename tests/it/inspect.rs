@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
-use mongo_lease::{Error, LeaseState, List};
+use mongo_lease::{LeaseState, List};
 
 use crate::both::check;
 use crate::bson_types::of_every_other_type;
 use crate::common::{SHORT_TTL, builder, setup};
 use crate::lent::lent_database;
-use crate::patience::{locks, soon};
+use crate::patience::{locks, soon, until_free};
 
 #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Job {
@@ -22,54 +22,22 @@ struct Job {
 }
 
 #[tokio::test]
-async fn metadata_come_back_in_the_type_of_the_caller() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let job = Job { number: 7, host: Some("b".to_owned()) };
-        let _lease = leases.acquire("a").metadata(&job).await.unwrap();
-        let _permit = leases.semaphore("s", 2).acquire().metadata(&job).await.unwrap();
-        let info = leases.get("a").await.unwrap().expect("held");
-        assert_eq!(info.metadata, doc! { "number": 7_i64, "host": "b" });
-        assert_eq!(info.metadata::<Job>().unwrap(), job);
-        let error = info.metadata::<std::collections::BTreeMap<String, i64>>().unwrap_err();
-        assert!(error.to_string().starts_with("the metadata are of another type: "), "{error}");
-        let shared = leases.get("s").await.unwrap().expect("held");
-        assert_eq!(shared.holders[0].metadata::<Job>().unwrap(), job);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn metadata_that_are_no_document_are_refused_by_their_name() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        for call in [
-            leases.acquire("a").metadata("text"),
-            leases.acquire("a").metadata([1, 2]),
-            leases.acquire("a").metadata(None::<Job>),
-        ] {
-            let error = call.await.unwrap_err();
-            assert!(matches!(error, Error::InvalidOption { option: "metadata", .. }), "{error}");
-            assert!(error.to_string().contains("must be a document"), "{error}");
-        }
-        assert!(leases.get("a").await.unwrap().is_none());
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn get_tells_who_holds_a_lease_since_when_and_for_how_long() {
     check(async |backend| {
         let leases = backend.manager().await;
         assert_eq!(leases.get("a").await.unwrap(), None);
-        let metadata = doc! { "job": 7, "host": { "rack": "b" } };
-        let lease = leases.acquire("a").owner("billing").metadata(metadata.clone()).await.unwrap();
+        let job = Job { number: 7, host: Some("b".to_owned()) };
+        let lease = leases.acquire("a").owner("billing").metadata(&job).await.unwrap();
         let info = leases.get("a").await.unwrap().expect("held");
+        assert_eq!(info.metadata::<Job>().unwrap(), job);
+        let error = info.metadata::<std::collections::BTreeMap<String, i64>>().unwrap_err();
+        assert!(error.to_string().starts_with("the metadata are of another type: "), "{error}");
+        assert_eq!(info.metadata, doc! { "number": 7_i64, "host": "b" });
         assert_eq!((info.name.as_str(), info.value.as_deref()), ("a", Some(lease.value())));
         let owner = info.owner.unwrap();
         assert!(owner.starts_with("billing@"), "{owner}");
         assert!(owner.ends_with(&format!(":{}", std::process::id())), "{owner}");
-        assert_eq!((info.metadata, info.state), (metadata, LeaseState::Held));
+        assert_eq!(info.state, LeaseState::Held);
         assert_eq!((info.shared, info.in_use, info.limit), (false, Some(1), Some(1)));
         assert!(info.holders.is_empty(), "{:?}", info.holders);
         let (acquired_at, expires_at) = (info.acquired_at.unwrap(), info.expires_at.unwrap());
@@ -95,18 +63,17 @@ async fn lists_filter_by_prefix_and_glob_with_special_chars_literal() {
         for name in names {
             let _key = leases.acquire(name).await.unwrap().detach().await.unwrap();
         }
-        let cases: [(List, &[&str]); 16] = [
+        let longest = "\\*".repeat(512);
+        let cases: [(List, &[&str]); 14] = [
+            (leases.list().glob(longest), &[]),
             (leases.list().prefix("job:1"), &["job:1", "job:1\n2", "job:1 ", "job:12"]),
             (leases.list().prefix("job."), &["job.1"]),
             (leases.list().prefix("[job"), &["[job]"]),
             (leases.list().prefix("^"), &["^job"]),
             (leases.list().glob("job:?"), &["job:1"]),
-            (leases.list().glob("job:1"), &["job:1"]),
             (leases.list().glob("job:1?2"), &["job:1\n2"]),
             (leases.list().glob("*1"), &["Job:1", "job*1", "job.1", "job:1", "job?1"]),
             (leases.list().glob("job\\*1"), &["job*1"]),
-            (leases.list().glob("job\\?1"), &["job?1"]),
-            (leases.list().glob("[job]"), &["[job]"]),
             (leases.list().glob("(a|b)"), &["(a|b)"]),
             (leases.list().glob("job$"), &["job$"]),
             (leases.list().glob("a\\\\b"), &["a\\b"]),
@@ -126,40 +93,17 @@ async fn lists_filter_by_prefix_and_glob_with_special_chars_literal() {
 }
 
 #[tokio::test]
-async fn a_pattern_that_is_too_long_is_refused() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        for bad in ["a\0b".to_owned(), "x".repeat(1_025)] {
-            for list in [leases.list().prefix(&bad), leases.list().glob(&bad)] {
-                let error = list.stream().err().expect("refused");
-                assert!(matches!(error, Error::InvalidOption { option: "pattern", .. }), "{error}");
-            }
-        }
-        let longest = "\\*".repeat(512);
-        assert_eq!(names_of(leases.list().glob(longest)).await, Vec::<String>::new());
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn free_leases_are_listed_only_when_asked_for() {
     // Not on the shared server, whose TTL monitor removes expired documents within a second.
     let (_server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let _held = leases.acquire("held").await.unwrap();
     let expired = leases.acquire("expired").ttl(SHORT_TTL).renew(false).await.unwrap();
-    let key = expired.detach().await.unwrap();
+    expired.detach().await.unwrap();
     let locks = locks(&database);
     locks.insert_one(doc! { "name": "never", "expiresAt": null }).await.unwrap();
     locks.insert_one(doc! { "name": "damaged", "expiresAt": "soon" }).await.unwrap();
-    // Validity ends a little before the lease does.
-    let resumed = loop {
-        match leases.get(key.name()).await.unwrap() {
-            Some(info) => assert!(info.is_held()),
-            None => break leases.resume(key).await,
-        }
-    };
-    assert!(matches!(resumed, Err(Error::Lost { .. })));
+    until_free(&leases, "expired").await;
     assert_eq!(names_of(leases.list()).await, ["damaged", "held"]);
     let all: Vec<_> = leases.list().with_free().stream().unwrap().try_collect().await.unwrap();
     let states: Vec<_> = all.iter().map(|info| (info.name.as_str(), info.is_held())).collect();

@@ -1,14 +1,14 @@
 //! Leases that are detached and resumed.
 
-use std::future::IntoFuture;
 use std::time::Duration;
 
 use mongo_lease::{Acquire, Error, LeaseKey, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::TestDatabase;
 
-use crate::common::{SHORT_TTL, builder, document, setup};
+use crate::common::{SHORT_TTL, builder, document, handed_on, setup};
 use crate::lent::{behind_a_proxy, lent_database};
-use crate::patience::{bounded, expires_at, until, until_free};
+use crate::line::{granted, in_line};
+use crate::patience::{Listener, bounded, expires_at, until_free};
 
 /// The key of a lease that is detached at once.
 async fn detached(call: Acquire) -> LeaseKey {
@@ -22,7 +22,8 @@ fn forged(key: &LeaseKey, field: &str, text: &str) -> LeaseKey {
     serde_json::from_value(forged).unwrap()
 }
 
-fn lost<T: std::fmt::Debug>(result: mongo_lease::Result<T>) -> LostReason {
+/// Why this call found its lease lost.
+pub(crate) fn lost<T: std::fmt::Debug>(result: mongo_lease::Result<T>) -> LostReason {
     match result {
         Err(Error::Lost { reason, .. }) => reason,
         other => panic!("{other:?}"),
@@ -39,6 +40,11 @@ async fn a_detached_lease_is_taken_up_by_another_manager_from_json() {
     let json = serde_json::to_string(&key).unwrap();
     let carried: LeaseKey = serde_json::from_str(&json).unwrap();
     assert_eq!(carried, key);
+    for field in ["name", "value", "grant", "token"] {
+        let mut damaged: serde_json::Value = serde_json::from_str(&json).unwrap();
+        damaged[field] = serde_json::Value::Null;
+        serde_json::from_value::<LeaseKey>(damaged).expect_err(field);
+    }
     assert_eq!((carried.name(), carried.value()), ("a \"$name\" 🔒", value.as_str()));
     // A number in JSON would lose digits.
     assert!(json.contains(&format!("\"token\":\"{}\"", token.as_u64())), "{json}");
@@ -52,22 +58,14 @@ async fn a_detached_lease_is_taken_up_by_another_manager_from_json() {
     assert_eq!(document(&database, key.name()).await, None);
 }
 
-/// Returns when a call waits for the lease.
-async fn until_waits(leases: &LeaseManager) {
-    let waits = async || (leases.get("a").await.unwrap()?.waiting == 1).then_some(());
-    until("a call waits", waits).await;
-}
-
 /// The document of a lease that several hold may still show the grant of an earlier exclusive holder.
 #[tokio::test]
 async fn a_forged_key_with_the_value_of_several_holders_is_refused() {
     let (database, leases) = setup().await;
     let key = detached(leases.acquire("a")).await;
-    let reader = leases.acquire("a").shared().wait(Duration::from_secs(60)).into_future();
-    let reader = tokio::spawn(reader);
-    until_waits(&leases).await;
+    let reader = in_line(&leases, leases.acquire("a").shared()).await;
     assert_eq!(leases.release_detached(&key).await.unwrap(), Released::Released);
-    let reader = bounded(reader).await.unwrap().unwrap();
+    let reader = granted(reader).await;
 
     let before = document(&database, "a").await;
     let forged = forged(&key, "value", "mongo-lease/shared");
@@ -85,13 +83,11 @@ async fn a_forged_key_with_the_value_of_several_holders_is_refused() {
 
 #[tokio::test]
 async fn a_resumed_lease_keeps_its_ttl_and_is_renewed() {
-    let (database, leases) = setup().await;
+    let (_database, leases) = setup().await;
     let ttl = Duration::from_secs(3);
     let lease = leases.resume(detached(leases.acquire("a").ttl(ttl)).await).await.unwrap();
     assert!(lease.remaining() <= ttl);
-    let first = expires_at(&database, "a").await;
-    let renewed = async || (expires_at(&database, "a").await > first).then_some(());
-    until("it is renewed", renewed).await;
+    Listener::of(&leases).renewals("a", 1).await;
     assert!(lease.is_valid());
 }
 
@@ -120,6 +116,11 @@ async fn the_key_of_a_lost_lease_is_refused_with_the_reason() {
     assert!(matches!(reason, LostReason::TakenOver { by: Some(_), .. }), "{reason}");
     successor.release().await.unwrap();
     assert_eq!(refused(&database, &leases, &key).await, LostReason::Removed);
+
+    let removed = leases.acquire("a").await.unwrap();
+    leases.release("a", removed.value()).await.unwrap();
+    assert_eq!(lost(removed.detach().await), LostReason::Removed);
+    assert_eq!(document(&database, "a").await, None);
 }
 
 /// The first resume uses a key up, or there would be two holders that both renew.
@@ -176,12 +177,9 @@ async fn a_resume_whose_reply_is_lost_finds_what_it_has_resumed() {
 #[tokio::test]
 async fn a_lease_that_was_handed_on_is_detached_for_its_whole_ttl() {
     const TTL: Duration = Duration::from_secs(600);
-    let (_database, leases) = setup().await;
-    let first = leases.acquire("a").await.unwrap();
-    let waiting = tokio::spawn(leases.acquire("a").ttl(TTL).into_future());
-    until_waits(&leases).await;
-    first.release().await.unwrap();
-    let lease = bounded(waiting).await.unwrap().unwrap();
+    let (database, first) = setup().await;
+    let leases = builder(&database).ttl(TTL).build().await.unwrap();
+    let lease = handed_on(first.acquire("a").await.unwrap(), &leases).await;
     let key = lease.detach().await.unwrap();
     let held = leases.get("a").await.unwrap().unwrap();
     assert!(held.remaining.unwrap() > TTL / 2, "{held}");
@@ -213,13 +211,4 @@ async fn a_renewed_detached_lease_keeps_its_key() {
     assert_eq!(lease.token().unwrap(), key.token());
     assert_eq!(lost(here.renew_detached(&key, None).await), LostReason::Resumed);
     lease.renew().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_lease_that_is_lost_is_not_detached() {
-    let (database, leases) = setup().await;
-    let lease = leases.acquire("a").await.unwrap();
-    leases.release("a", lease.value()).await.unwrap();
-    assert_eq!(lost(lease.detach().await), LostReason::Removed);
-    assert_eq!(document(&database, "a").await, None);
 }

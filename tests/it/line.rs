@@ -9,19 +9,19 @@ mod leaving;
 mod order;
 mod terms;
 mod turns;
-mod workers;
+pub(crate) mod workers;
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, Document};
-use mongo_lease::{Acquire, Event, Lease, LeaseManager, LeaseManagerBuilder, Result, Tuning};
+use mongo_lease::{Acquire, Event, Lease, LeaseManager, LeaseManagerBuilder, Tuning};
 use mongo_lease_testbed::{Server, TestDatabase};
-use tokio::task::JoinHandle;
 
 use crate::common::{document, migrated};
-use crate::patience::{Listener, soon, until};
+use crate::patience::{Listener, until};
+pub(crate) use crate::permits::{Call as Waiting, dropped, granted};
 
 /// Long enough that only a wake-up can end it.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
@@ -31,8 +31,6 @@ const WAITER_TTL: Duration = Duration::from_secs(10);
 
 /// The longest life of an entry: within a test none expires, and no heartbeat finds a promotion in place of an event.
 pub(crate) const LONG_LIFE: Duration = Duration::from_secs(600);
-
-pub(crate) type Waiting = JoinHandle<Result<Lease>>;
 
 /// A manager whose waiters wake only by events, and whose entries live for so long.
 pub(crate) fn told_only(database: &Database, waiter_ttl: Duration) -> LeaseManagerBuilder {
@@ -112,22 +110,11 @@ fn start_waiting(acquire: Acquire) -> Waiting {
     tokio::spawn(future)
 }
 
-/// The lease that a waiting call is granted.
-pub(crate) async fn granted(waiting: Waiting) -> Lease {
-    soon("the waiter is granted the lease", waiting).await.unwrap().unwrap()
-}
-
 /// Each of the waiting calls is granted the lease when the one before it releases it.
 pub(crate) async fn all_granted(waiting: impl IntoIterator<Item = Waiting>) {
     for waiting in waiting {
         granted(waiting).await.release().await.unwrap();
     }
-}
-
-/// Drops a call that waits.
-pub(crate) async fn dropped(waiting: Waiting) {
-    waiting.abort();
-    assert!(waiting.await.unwrap_err().is_cancelled());
 }
 
 /// The waiters in the queue, by the labels of their owners.

@@ -110,7 +110,6 @@ mod clients;
 mod clocks;
 mod cost;
 mod damaged_releases;
-mod damaged_texts;
 mod deadlines;
 mod dev_example;
 mod drop_order;

@@ -7,8 +7,9 @@ use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{Error, Event, LeaseManager, Tuning};
 use mongo_lease_testbed::Server;
 
-use super::{By, LONG, free_and_blocked, granted, manager, names, none_has_ended, setup, waiting};
+use super::{By, LONG, free_and_blocked, manager, names, none_has_ended, setup, waiting};
 use crate::patience::{Listener, joined, until, until_blocked};
+use crate::permits::all_granted;
 use crate::spy::Spy;
 
 #[tokio::test]
@@ -20,10 +21,10 @@ async fn free_leases_are_granted_beside_a_blocked_one() {
     // In the middle of the others.
     let blocked = waiting(&setup.leases, ["blocked"], LONG);
     free.extend(waiting(&setup.leases, names("more", 39), WAIT));
-    let _leases = granted(free).await;
+    let _leases = all_granted(free).await;
     assert!(none_has_ended(&blocked), "the transaction was too short");
     session.abort_transaction().await.unwrap();
-    assert!(granted(blocked).await[0].is_valid());
+    all_granted(blocked).await;
 }
 
 /// Eight healthy leases of another process, with a transaction on each: a call that joins one of their queues has to
@@ -46,7 +47,7 @@ async fn calls_that_cannot_join_a_queue_delay_nobody() {
 
     let free = waiting(&others, names("free", 12), Duration::from_secs(2));
     let ping = others.ping().await.unwrap();
-    let _leases = granted(free).await;
+    let _leases = all_granted(free).await;
     assert!(ping < idle + Duration::from_millis(1_500), "{ping:?}, and idle {idle:?}");
     assert!(none_has_ended(&joining), "the transactions were too short");
 
@@ -57,7 +58,7 @@ async fn calls_that_cannot_join_a_queue_delay_nobody() {
     }
     events.times(8, |event| matches!(event, Event::Queued { .. })).await;
     drop(held);
-    assert_eq!(granted(joining).await.len(), 8);
+    assert_eq!(all_granted(joining).await.len(), 8);
 }
 
 #[tokio::test]
@@ -69,7 +70,7 @@ async fn many_calls_for_one_blocked_lease_delay_nobody() {
     until_blocked(&setup.server, &setup.database).await;
     let mut free = waiting(leases, names("short", 4), Duration::from_secs(1));
     free.extend(waiting(leases, names("long", 4), Duration::from_secs(2)));
-    let _leases = granted(free).await;
+    let _leases = all_granted(free).await;
     assert!(none_has_ended(&once), "the transaction was too short");
     session.abort_transaction().await.unwrap();
     let (granted, refused): (Vec<_>, Vec<_>) =
@@ -95,7 +96,7 @@ async fn with_one_slot_a_blocked_lease_delays_nobody_for_long() {
         let mut events = Listener::of(&leases);
         let blocked = waiting(&leases, ["blocked"; 4], LONG);
         for name in names(&format!("free:{slots}"), 8) {
-            drop(granted(waiting(&leases, [name], Duration::from_secs(10))).await);
+            drop(all_granted(waiting(&leases, [name], Duration::from_secs(10))).await);
         }
         events.renewals(&name, 4).await;
         assert!(renewed.is_valid() && none_has_ended(&blocked), "{slots} slots");
@@ -113,7 +114,7 @@ async fn what_is_sent_again_is_told_by_a_look_also_alone() {
     const UNDER_WAY_MAX: usize = 4;
     let setup = setup().await;
     let (client, spy) = Spy::client(&setup.server).await;
-    let leases = manager(&setup.database, &client).await;
+    let leases = manager(&setup.database.through(&client)).await;
     let fillers = names("filler", UNDER_WAY_MAX);
     let mut held_names = fillers.clone();
     held_names.push("blocked".to_owned());
@@ -124,7 +125,7 @@ async fn what_is_sent_again_is_told_by_a_look_also_alone() {
     let free = waiting(&leases, ["free"], LONG);
     tokio::task::yield_now().await;
     blocked.extend(waiting(&leases, ["blocked"], LONG));
-    let _lease = granted(free).await;
+    let _lease = all_granted(free).await;
     let is_about_it = |filter: &Document| filter.get_str("name").ok() == Some("free");
     let together = spy.commands().into_iter().filter(|(_, command)| {
         let statements = command.get_array("updates").into_iter().flatten();

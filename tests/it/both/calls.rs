@@ -7,7 +7,8 @@ use mongo_lease::{Error, LostReason, Released};
 
 use super::check;
 use crate::common::{SHORT_TTL, TryOnce};
-use crate::patience::{bounded, until};
+use crate::keys::lost;
+use crate::patience::{bounded, soon, until};
 
 #[tokio::test]
 async fn bad_names_and_options_are_refused_before_anything_is_sent() {
@@ -16,21 +17,25 @@ async fn bad_names_and_options_are_refused_before_anything_is_sent() {
         let error = leases.acquire("").await.unwrap_err();
         assert!(matches!(error, Error::InvalidName { .. }), "{error}");
         let calls = [
-            leases.acquire("a").ttl(Duration::from_millis(1)),
-            leases.acquire("a").value("released:1"),
-            leases.acquire("a").max_hold(Duration::from_millis(1)),
+            (leases.acquire("a").ttl(Duration::from_millis(1)), "ttl: "),
+            (leases.acquire("a").value("released:1"), "value: "),
+            (leases.acquire("a").max_hold(Duration::from_millis(1)), "max_hold: "),
+            (leases.acquire("a").metadata("text"), "metadata: must be a document"),
+            (leases.acquire("a").metadata([1, 2]), "metadata: must be a document"),
+            (leases.acquire("a").metadata(None::<u8>), "metadata: must be a document"),
         ];
-        for call in calls {
+        for (call, begin) in calls {
             let error = call.await.unwrap_err();
             assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+            assert!(error.to_string().starts_with(begin), "{error}");
         }
         let error = leases.release("a", "a\0").await.unwrap_err();
         assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
-        for builder in
-            [backend.builder().ttl(Duration::ZERO), backend.builder().build_timeout(Duration::ZERO)]
-        {
-            let error = builder.build().await.unwrap_err();
-            assert!(matches!(error, Error::InvalidOption { .. }), "{error}");
+        for bad in ["a\0b".to_owned(), "x".repeat(1_025)] {
+            for list in [leases.list().prefix(&bad), leases.list().glob(&bad)] {
+                let error = list.stream().err().expect("refused");
+                assert!(matches!(error, Error::InvalidOption { option: "pattern", .. }), "{error}");
+            }
         }
         assert!(leases.get("a").await.unwrap().is_none());
     })
@@ -48,14 +53,12 @@ async fn a_detached_lease_is_renewed_resumed_once_and_released() {
         assert!(others.renew_detached(&key, Some(later)).await.unwrap() > expires_at);
         let resumed = others.resume(key.clone()).await.unwrap();
         assert_eq!(resumed.token().unwrap(), key.token());
-        let error = leases.resume(key.clone()).await.unwrap_err();
-        assert!(matches!(error, Error::Lost { reason: LostReason::Resumed, .. }), "{error}");
+        assert_eq!(lost(leases.resume(key.clone()).await), LostReason::Resumed);
         assert!(leases.renew_detached(&key, None).await.is_err());
         assert_eq!(leases.release_detached(&key).await.unwrap(), Released::NotHeld);
         let key = resumed.detach().await.unwrap();
         assert_eq!(leases.release_detached(&key).await.unwrap(), Released::Released);
-        let error = leases.resume(key).await.unwrap_err();
-        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+        assert_eq!(lost(leases.resume(key).await), LostReason::Removed);
     })
     .await;
 }
@@ -94,12 +97,25 @@ async fn with_lease_runs_the_work_and_releases() {
         let length = leases.with_lease("a", async |lease| lease.name().len()).await.unwrap();
         assert_eq!(length, 1);
         assert!(leases.get("a").await.unwrap().is_none());
-        let lost = leases.with_lease("a", async |lease| {
+        let ended = leases.with_lease("a", async |lease| {
             leases.release("a", lease.value()).await.unwrap();
             let _ = lease.renew().await;
             std::future::pending::<()>().await;
         });
-        assert!(matches!(bounded(lost).await, Err(Error::Lost { .. })));
+        assert!(matches!(bounded(ended).await, Err(Error::Lost { .. })));
+        // Where the future is dropped, so is the work.
+        let (alive, mut end) = tokio::sync::mpsc::channel::<()>(1);
+        let mut running = Box::pin(leases.with_lease("a", async move |_lease| {
+            alive.send(()).await.unwrap();
+            std::future::pending::<()>().await;
+        }));
+        tokio::select! {
+            result = &mut running => panic!("{result:?}"),
+            begun = end.recv() => begun.unwrap(),
+        }
+        drop(running);
+        assert_eq!(soon("the work is dropped", end.recv()).await, None);
+        backend.until_nothing_is_left().await;
     })
     .await;
 }
@@ -113,8 +129,7 @@ async fn a_release_by_value_says_whether_the_lease_was_held() {
         assert!(leases.get("a").await.unwrap().is_some_and(|info| info.held_here));
         assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::Released);
         assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::NotHeld);
-        let error = lease.renew().await.unwrap_err();
-        assert!(matches!(error, Error::Lost { reason: LostReason::Removed, .. }), "{error}");
+        assert_eq!(lost(lease.renew().await), LostReason::Removed);
         assert_eq!(lease.lost().await, LostReason::Removed);
         assert!(!lease.is_valid() && leases.get("a").await.unwrap().is_none());
     })

@@ -13,10 +13,7 @@ use crate::worker::{Worker, as_worker, say};
 
 /// Returns when that many processes wait to be elected.
 async fn until_followers(leases: &LeaseManager, count: u32) {
-    let are_there = async || {
-        let leader = leases.get(NAME).await.unwrap()?;
-        (leader.waiting == count).then_some(())
-    };
+    let are_there = async || (leases.get(NAME).await.unwrap()?.waiting == count).then_some(());
     until("the queue has the expected length", are_there).await;
 }
 

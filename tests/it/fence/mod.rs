@@ -11,6 +11,7 @@ use mongo_lease::mongodb::error::{ErrorKind, WriteFailure};
 use mongo_lease::{Error, Fenced, FencedWrite, Token};
 use mongo_lease_testbed::{Server, TestDatabase};
 
+use crate::blocked::transaction;
 use crate::bson_types::of_every_other_type;
 
 // The whole number counts, seconds before ordinals, also in the upper half of the range.
@@ -53,11 +54,9 @@ fn assert_refused(answer: Fenced, by: Option<Token>) {
 
 /// The code of the error with which the server refused this statement.
 fn write_error(error: &Error) -> Option<i32> {
-    match error {
-        Error::MongoDb(error) => match error.kind.as_ref() {
-            ErrorKind::Write(WriteFailure::WriteError(error)) => Some(error.code),
-            _ => None,
-        },
+    let Error::MongoDb(error) = error else { return None };
+    match error.kind.as_ref() {
+        ErrorKind::Write(WriteFailure::WriteError(error)) => Some(error.code),
         _ => None,
     }
 }
@@ -98,9 +97,7 @@ async fn a_document_that_the_filter_misses_is_no_refusal() {
 #[tokio::test]
 async fn the_fence_holds_in_a_transaction_and_a_refusal_keeps_it_open() {
     let (database, work) = work_on(doc! { "_id": 1, "fence": stamp(OLDER) }).await;
-    let mut session = database.client().start_session().await.unwrap();
-
-    session.start_transaction().await.unwrap();
+    let mut session = transaction(&database).await;
     let answer = by(NEWER, "aborted").send(&work).session(&mut session).await.unwrap();
     assert_eq!(answer, Fenced::Applied);
     session.abort_transaction().await.unwrap();

@@ -32,7 +32,6 @@ impl Who {
         }
     }
 
-    /// Adds one to the document.
     async fn add(self, token: u32, work: &Collection<Document>) -> Fenced {
         self.write(at(token), add()).unwrap().send(work).await.unwrap()
     }

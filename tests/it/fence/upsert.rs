@@ -1,6 +1,6 @@
 //! Fenced upserts: never a second document, and never an older token over a newer.
 
-use mongo_lease::mongodb::bson::{Bson, Document, Timestamp, doc};
+use mongo_lease::mongodb::bson::{Bson, Document, doc};
 use mongo_lease::mongodb::options::{
     Collation, CollationStrength, CreateCollectionOptions, IndexOptions, UpdateModifications,
     UpdateOptions,
@@ -25,7 +25,7 @@ async fn of_eight_that_upsert_at_once_the_newest_wins() {
             let work = work.clone();
             writers.spawn(async move {
                 let update = doc! { "$set": { "by": ordinal } };
-                let token = in_second(ordinal);
+                let token = Token::from_u64(ordinal.into());
                 let write = token.fenced_write("fence", doc! { "_id": round }, update).unwrap();
                 (ordinal, write.send(&work).upsert(true).await.unwrap())
             });
@@ -34,7 +34,7 @@ async fn of_eight_that_upsert_at_once_the_newest_wins() {
             match written.unwrap() {
                 (_, Fenced::Applied) => {}
                 (ordinal, Fenced::Refused { seen, .. }) => {
-                    assert!(seen.unwrap() > in_second(ordinal));
+                    assert!(seen.unwrap().as_u64() > u64::from(ordinal));
                     refused += 1;
                 }
                 (ordinal, other) => panic!("{ordinal}: {other:?}"),
@@ -133,9 +133,4 @@ async fn an_upsert_that_cannot_be_fenced_is_not_sent() {
         assert!(matches!(error, Error::InvalidOption { option: "upsert", .. }), "{error}");
     }
     assert_eq!(work.count_documents(doc! {}).await.unwrap(), 0);
-}
-
-/// The token of a grant with this number within one second.
-fn in_second(increment: u32) -> Token {
-    Token::from(Timestamp { time: 1_700_000_000, increment })
 }

@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
 use mongo_lease::{Error, LeaseManager};
 
-use super::{build, ensure, ensures_and_grants, fresh, index, listed, refused, stuck};
+use super::{ensure, ensures_and_grants, fresh, index, listed, refused, stuck};
 use crate::patience::locks;
 
 #[tokio::test]
@@ -15,11 +15,14 @@ async fn without_a_collection_ensuring_makes_both_indexes_once() {
     let error = reader.build().await.unwrap_err();
     assert!(matches!(error, Error::InvalidOption { option: "ensure_indexes", .. }), "{error}");
     assert!(listed(&database).await.is_empty(), "a refusal makes nothing");
-    ensure(&database).await.unwrap();
+    for ensured in join_all((0..10).map(|_| ensure(&database))).await {
+        ensured.unwrap();
+    }
     assert_eq!(index(&database, "name_1").await.get("unique"), Some(&Bson::Boolean(true)));
     let ttl = index(&database, "expiresAt_1").await;
     assert!(matches!(ttl.get("expireAfterSeconds"), Some(Bson::Int32(0) | Bson::Int64(0))));
     let before = listed(&database).await;
+    assert_eq!(before.len(), 3);
     ensure(&database).await.unwrap();
     assert_eq!(listed(&database).await, before);
 }
@@ -39,16 +42,6 @@ async fn duplicates_are_counted_and_nothing_is_changed() {
     locks.insert_many(nameless).await.unwrap();
     stuck(&database, "2 names have more than one document, so `name` cannot be unique; the").await;
     assert_eq!(listed(&database).await.len(), 1, "nothing but the index on _id");
-}
-
-#[tokio::test]
-async fn ten_at_once_all_succeed() {
-    let database = fresh().await;
-    for ensured in join_all((0..10).map(|_| ensure(&database))).await {
-        ensured.unwrap();
-    }
-    assert_eq!(listed(&database).await.len(), 3);
-    build(&database).await.unwrap();
 }
 
 /// Dropped at each of its first polls: the begun work goes on or not, and the next call finishes it.

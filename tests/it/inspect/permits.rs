@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use mongo_lease::mongodb::bson::doc;
+use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Attempt, Error, LeaseInfo};
 
 use super::names_of;
@@ -26,6 +26,7 @@ async fn get_shows_the_holders_of_permits_and_who_they_are() {
         assert_eq!((first.value.as_str(), second.value.as_str()), (two.value(), one.value()));
         assert_eq!((first.permits, first.limit, second.permits, second.limit), (2, 5, 1, 3));
         assert_eq!((&first.metadata, &second.metadata), (&doc! { "job": 7 }, &doc! {}));
+        assert_eq!(first.metadata::<Document>().unwrap(), first.metadata);
         assert!(first.owner.as_deref().is_some_and(|owner| owner.starts_with("billing@")));
         assert!(first.held_here && second.held_here, "both managers are of this process");
         // The ttl and the maximum clock skew.
@@ -76,10 +77,8 @@ async fn a_refusal_says_how_many_permits_are_in_use() {
         // A writer is told less: its command is that of every exclusive lease.
         let info = common::refused(&leases, "tenant:7").await;
         assert_eq!((info.shared, &info.value, info.in_use, info.limit), (true, &None, None, None));
-        assert!(
-            info.to_string().starts_with("lease \"tenant:7\" is held by several for "),
-            "{info}"
-        );
+        let begin = "lease \"tenant:7\" is held by several for ";
+        assert!(info.to_string().starts_with(begin), "{info}");
     })
     .await;
 }

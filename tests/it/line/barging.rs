@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
-use mongo_lease::mongodb::bson::{Bson, DateTime, doc};
-use mongo_lease::{Attempt, Error, LeaseManager, LeaseState, Tuning};
+use mongo_lease::{Error, LeaseManager, LeaseState, Tuning};
 use mongo_lease_testbed::{Server, TestDatabase};
 
-use super::damaged::entry;
 use super::{
     Held, NEVER, WAITER_TTL, all_granted, dropped, granted, in_line, manager, start_waiting,
     told_only, until_line_is,
 };
-use crate::common::{SHORT_TTL, document};
+use crate::common::{SHORT_TTL, document, refused};
 use crate::lent::{behind_a_proxy, lent_database};
-use crate::patience::{bounded, locks, until_free};
+use crate::patience::bounded;
 
 /// The lease has expired, and the first waiter is slow to take it over.
 #[tokio::test]
@@ -33,9 +31,7 @@ async fn nobody_takes_a_free_lease_for_which_others_wait() {
 
     // Neither a newcomer, nor a manager with a waiter further back.
     for leases in [&other, &second] {
-        let Attempt::Busy(info) = leases.try_acquire("a").await.unwrap() else {
-            panic!("it went past those who wait");
-        };
+        let info = refused(leases, "a").await;
         assert_eq!((info.state, info.waiting), (LeaseState::Free, 2));
         let error = leases.acquire("a").wait(Duration::ZERO).await.unwrap_err();
         assert!(matches!(error, Error::Busy(_)), "{error}");
@@ -62,21 +58,18 @@ async fn nobody_takes_a_free_lease_for_which_others_wait() {
     assert!(other.try_acquire("a").await.unwrap().granted().is_some());
 }
 
-/// A manager that joins no queue of this length.
-async fn with_limit(database: &TestDatabase, max_waiting: u32) -> LeaseManager {
+/// A manager that joins no queue of two processes.
+async fn with_limit(database: &TestDatabase) -> LeaseManager {
     let through = database.through(&Server::shared().client().await);
-    let tuning = Tuning::default().recheck_every(NEVER).max_waiting(max_waiting);
+    let tuning = Tuning::default().recheck_every(NEVER).max_waiting(2);
     told_only(&through, WAITER_TTL).tuning(tuning).build().await.unwrap()
 }
 
 #[tokio::test]
 async fn a_full_queue_is_an_error_until_a_waiter_leaves() {
     let Held { database, lease, .. } = Held::new(WAITER_TTL).await;
-    let [first, second, third] = [
-        with_limit(&database, 2).await,
-        with_limit(&database, 2).await,
-        with_limit(&database, 2).await,
-    ];
+    let (first, second) = (with_limit(&database).await, with_limit(&database).await);
+    let third = with_limit(&database).await;
     let first_in_line = in_line(&first, first.acquire("a").owner("first")).await;
     let second_in_line = in_line(&second, second.acquire("a").owner("second")).await;
     let error = third.acquire("a").await.unwrap_err();
@@ -89,25 +82,4 @@ async fn a_full_queue_is_an_error_until_a_waiter_leaves() {
     let third_in_line = in_line(&third, third.acquire("a").owner("third")).await;
     lease.release().await.unwrap();
     all_granted([second_in_line, third_in_line, behind_second]).await;
-}
-
-/// Dead entries do not count against the limit, and block no waiter.
-#[tokio::test]
-async fn the_dead_take_no_room() {
-    let Held { database, holder, lease, .. } = Held::new(WAITER_TTL).await;
-    let leases = with_limit(&database, 1).await;
-    let past = DateTime::from_millis(DateTime::now().timestamp_millis() - 60_000);
-    let push_dead = async |count: usize| {
-        let dead = Bson::from(entry(past, past));
-        let queue = doc! { "$each": vec![dead; count], "$position": 0 };
-        let update = doc! { "$push": { "queue": queue } };
-        locks(&database).update_one(doc! { "name": "a" }, update).await.unwrap();
-    };
-    push_dead(3).await;
-    let waiting = in_line(&leases, leases.acquire("a").owner("alive")).await;
-    until_line_is(&database, "a", &["alive"]).await;
-    push_dead(1).await;
-    lease.release().await.unwrap();
-    granted(waiting).await.release().await.unwrap();
-    until_free(&holder, "a").await;
 }

@@ -7,8 +7,9 @@ use mongo_lease::{Lease, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 use super::damaged::entry_with;
-use super::{Held, Waiting, granted, in_line, manager, manager_with, told_only, until_line_is};
-use crate::common::{document, migrated};
+use super::{Held, Waiting, granted, in_line, manager_with, told_only, until_line_is};
+use crate::blocked::transaction_on;
+use crate::common::{document, setup};
 use crate::patience::{locks, until};
 use crate::spy::Spy;
 
@@ -19,8 +20,8 @@ async fn beat(database: &TestDatabase, name: &str) -> i64 {
     first.get_datetime("heartbeatAt").unwrap().timestamp_millis()
 }
 
-async fn server_time(server: &Server) -> i64 {
-    let reply = server.admin(doc! { "hello": 1 }).await;
+async fn server_time() -> i64 {
+    let reply = Server::shared().admin(doc! { "hello": 1 }).await;
     reply.get_datetime("localTime").unwrap().timestamp_millis()
 }
 
@@ -40,17 +41,15 @@ async fn hand_all_on(contended: Vec<(Lease, Waiting)>) {
 /// Entries that joined in four quarters of a heartbeat interval, as on a slow server, come to share one command.
 #[tokio::test]
 async fn heartbeats_of_entries_that_joined_apart_come_together() {
-    let server = Server::shared();
-    let database = migrated(server).await;
-    let holder = manager(server, &database).await;
-    let (client, spy) = Spy::client(server).await;
+    let (database, holder) = setup().await;
+    let (client, spy) = Spy::client(Server::shared()).await;
     let leases = told_only(&database.through(&client), Duration::from_secs(6));
     let leases = leases.build().await.unwrap();
     let mut all = Vec::new();
     let mut joined: Vec<(&str, i64)> = Vec::new();
     for name in ["a", "b", "c", "d"] {
         if let Some((_, last)) = joined.last() {
-            let quarter = async || (server_time(server).await > last + 540).then_some(());
+            let quarter = async || (server_time().await > last + 540).then_some(());
             until("more than a quarter of an interval has passed", quarter).await;
         }
         all.push(contended(&holder, &leases, name).await);
@@ -78,21 +77,15 @@ async fn heartbeats_of_entries_that_joined_apart_come_together() {
 /// A transaction blocks one lease's document: heartbeats for that queue wait, and all others go on.
 #[tokio::test]
 async fn a_document_in_a_transaction_does_not_delay_other_heartbeats() {
-    let server = Server::shared();
-    let database = migrated(server).await;
-    let holder = manager(server, &database).await;
+    let (database, holder) = setup().await;
     // Their heartbeats are due each third of this time.
     let waiter_ttl = Duration::from_secs(9);
-    let leases = manager_with(server, &database, waiter_ttl).await;
+    let leases = manager_with(Server::shared(), &database, waiter_ttl).await;
     let mut all = Vec::new();
     for name in ["a", "b", "c"] {
         all.push(contended(&holder, &leases, name).await);
     }
-    let mut session = database.client().start_session().await.unwrap();
-    session.start_transaction().await.unwrap();
-    let update = doc! { "$set": { "of": "another program" } };
-    let locks = locks(&database);
-    locks.update_one(doc! { "name": "a" }, update).session(&mut session).await.unwrap();
+    let mut session = transaction_on(&database, doc! { "name": "a" }).await;
     let (blocked, began) = (beat(&database, "a").await, beat(&database, "b").await);
     let mut newest = began;
     while newest < began + 12_000 {
@@ -103,7 +96,7 @@ async fn a_document_in_a_transaction_does_not_delay_other_heartbeats() {
         newest = next;
     }
     assert_eq!(beat(&database, "a").await, blocked);
-    session.commit_transaction().await.unwrap();
+    session.abort_transaction().await.unwrap();
     // Its entry had expired meanwhile, and still no waiter is forgotten.
     hand_all_on(all).await;
 }

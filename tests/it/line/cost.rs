@@ -24,7 +24,8 @@ async fn waiting_costs_a_process_a_handful_of_commands() {
 
 async fn count_commands(server: &Server, calls: usize) {
     let waiter_ttl = Duration::from_secs(4);
-    let options = workers::Options { waiter_ttl, ..workers::Options::USUAL };
+    let (recheck_every, max_clock_skew) = (Duration::from_secs(15), Duration::from_secs(1));
+    let options = workers::Options { waiter_ttl, recheck_every, max_clock_skew };
     let database = migrated(server).await;
     let mut workers = workers::start(TEST, server, &database, PROCESSES, options).await;
     let holder = options.of(&database).build().await.unwrap();

@@ -1,14 +1,12 @@
 //! Damaged queues: they break nothing, and no damaged entry is granted a lease.
 
 use mongo_lease::mongodb::bson::{Bson, DateTime, Document, doc};
-use mongo_lease_testbed::Server;
 
-use super::manager;
-use crate::common::{assert_done, migrated};
+use crate::common::{assert_done, setup};
 use crate::patience::locks;
 
 /// An entry with these times, and all else correct.
-pub(super) fn entry(heartbeat_at: DateTime, expires_at: DateTime) -> Document {
+fn entry(heartbeat_at: DateTime, expires_at: DateTime) -> Document {
     doc! {
         "value": "rubbish", "id": "rubbish.1", "sentMicros": 1_i64, "heartbeatAt": heartbeat_at,
         "expiresAt": expires_at, "ttlMs": 30_000_i64, "maxClockSkewMs": 1_000_i64,
@@ -62,9 +60,7 @@ fn damages() -> Vec<Bson> {
 /// Its holder has died, and no live waiter waits: the damaged queue blocks nobody.
 #[tokio::test]
 async fn a_free_lease_is_granted_past_a_damaged_queue() {
-    let server = Server::shared();
-    let database = migrated(server).await;
-    let leases = manager(server, &database).await;
+    let (database, leases) = setup().await;
     let past = DateTime::from_millis(DateTime::now().timestamp_millis() - 60_000);
     for (number, damage) in damages().into_iter().enumerate() {
         for expires_at in [Bson::from(past), Bson::Null] {

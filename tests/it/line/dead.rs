@@ -1,12 +1,14 @@
 //! Waiters that die.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mongo_lease::Lease;
-use mongo_lease::mongodb::bson::{Bson, doc};
+use mongo_lease::mongodb::bson::doc;
 use mongo_lease_testbed::Server;
 
-use super::{NEVER, Waiting, granted, in_line, line_of, queued, start_waiting, told_only, workers};
+use super::workers::{self, QUICK};
+use super::{NEVER, Waiting, granted, in_line, line_of, queued, start_waiting, told_only};
+use crate::churn::statistic;
 use crate::common::{document, migrated};
 use crate::lent::{behind_a_proxy, lent_database};
 use crate::patience::{BUSY_MACHINE, Listener, locks, until};
@@ -15,13 +17,6 @@ use crate::worker::Worker;
 const KILLED: &str = "line::dead::processes_killed_while_they_wait_leave_nothing_behind";
 const FROZEN: &str = "line::dead::a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl";
 const PROCESSES: usize = 6;
-
-/// Short times, for the suite.
-const QUICK: workers::Options = workers::Options {
-    waiter_ttl: Duration::from_secs(1),
-    recheck_every: Duration::from_secs(1),
-    max_clock_skew: Duration::from_millis(100),
-};
 
 /// The lease that is granted when the dead waiters before it have cost so many lives of an entry.
 async fn granted_behind_the_dead(waiting: Waiting, released: Instant, lives: u32) -> Lease {
@@ -59,14 +54,8 @@ async fn processes_killed_while_they_wait_leave_nothing_behind() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
     leases.shutdown().await;
     holder.shutdown().await;
-    until("no cursor is left", async || (open_cursors(&server).await == 0).then_some(())).await;
-}
-
-async fn open_cursors(server: &Server) -> i64 {
-    let status = server.admin(doc! { "serverStatus": 1 }).await;
-    let cursors = status.get_document("metrics").unwrap().get_document("cursor").unwrap();
-    let total = cursors.get_document("open").unwrap().get("total");
-    total.and_then(Bson::as_i64).expect("a count")
+    let open = async || statistic(&server, &["metrics", "cursor", "open"], "total").await;
+    until("no cursor is left", async || (open().await == 0).then_some(())).await;
 }
 
 /// It is stopped while it is promoted, and is killed before it can take over.

@@ -1,23 +1,12 @@
 //! Waiters are granted in the order in which they came.
 
-use std::time::Duration;
-
-use mongo_lease_testbed::TestDatabase;
-
-use super::workers;
+use super::workers::{self, QUICK};
 use crate::common::document;
 use crate::lent::lent_database;
 use crate::patience::until_free;
-use crate::worker::Worker;
 
 const TEST: &str = "line::order::processes_are_granted_in_the_order_in_which_they_came";
 const PROCESSES: usize = 7;
-
-const QUICK: workers::Options = workers::Options {
-    waiter_ttl: Duration::from_secs(2),
-    recheck_every: Duration::from_secs(2),
-    max_clock_skew: Duration::from_millis(200),
-};
 
 /// Processes that come one after the other, all alive; and again, with some killed while they wait, the first waiter
 /// among them.
@@ -28,34 +17,24 @@ async fn processes_are_granted_in_the_order_in_which_they_came() {
     }
     let (server, database) = lent_database().await;
     let mut workers = workers::start(TEST, &server, &database, PROCESSES, QUICK).await;
-    for killed in [vec![], vec![0, 3]] {
-        let tokens = tokens_behind(&database, &mut workers, &killed).await;
+    for killed in [vec![], vec![0_usize, 3]] {
+        let holder = QUICK.of(&database).build().await.unwrap();
+        let lease = holder.acquire(workers::NAME).await.unwrap();
+        let mut tokens = vec![lease.token().unwrap().as_u64()];
+        workers::line_up(&mut workers).await;
+        for &number in &killed {
+            workers[number].kill();
+        }
+        lease.release().await.unwrap();
+        for (number, worker) in workers.iter_mut().enumerate() {
+            if !killed.contains(&number) {
+                tokens.push(workers::token(worker).await);
+            }
+        }
+        // The last one has released it, and reported that before.
+        until_free(&holder, workers::NAME).await;
         assert_eq!(tokens.len(), 1 + PROCESSES - killed.len());
         assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "{killed:?}: {tokens:?}");
     }
     assert!(document(&database, workers::NAME).await.is_none());
-}
-
-/// The tokens of a holder and of the processes behind it that are not killed, in the order in which they came.
-async fn tokens_behind(
-    database: &TestDatabase,
-    workers: &mut [Worker],
-    killed: &[usize],
-) -> Vec<u64> {
-    let holder = QUICK.of(database).build().await.unwrap();
-    let lease = holder.acquire(workers::NAME).await.unwrap();
-    let mut tokens = vec![lease.token().unwrap().as_u64()];
-    workers::line_up(workers).await;
-    for &number in killed {
-        workers[number].kill();
-    }
-    lease.release().await.unwrap();
-    for (number, worker) in workers.iter_mut().enumerate() {
-        if !killed.contains(&number) {
-            tokens.push(workers::token(worker).await);
-        }
-    }
-    // The last one has released it, and reported that before.
-    until_free(&holder, workers::NAME).await;
-    tokens
 }

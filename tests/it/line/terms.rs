@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Acquire, Event, LostReason, Released};
 
-use super::{Held, LONG_LIFE, WAITER_TTL, dropped, granted, in_line, start_waiting, until_line_is};
+use super::{Held, LONG_LIFE, dropped, granted, start_waiting, until_line_is};
 use crate::patience::{Listener, bounded, expires_at, until};
 
 /// The validity of its promotion, counted from its last heartbeat, would be over already. So it is granted anew, and
@@ -63,25 +63,6 @@ async fn a_lease_without_renewals_is_made_whole_after_a_promotion() {
     assert!(started.elapsed() > ttl * 3 / 4, "{:?}", started.elapsed());
     let renewed = events.so_far();
     assert!(!renewed.iter().any(is_renewal), "{renewed:?}");
-}
-
-/// An early release moves the end of the lease without an event for the waiters: so the first one is told to send
-/// another attempt.
-#[tokio::test]
-async fn a_name_that_is_held_at_least_is_granted_right_at_its_end() {
-    let least = Duration::from_millis(1_500);
-    let Held { database, holder, lease, leases } = Held::new(WAITER_TTL).await;
-    lease.release().await.unwrap();
-    let lease = holder.acquire("a").hold_at_least(least).await.unwrap();
-    let waiting = in_line(&leases, leases.acquire("a")).await;
-    assert_eq!(lease.release().await.unwrap(), Released::Released);
-    let until = expires_at(&database, "a").await.timestamp_millis();
-    assert!(holder.try_acquire("a").await.unwrap().granted().is_none(), "it is kept");
-    let _lease = granted(waiting).await;
-    let info = holder.get("a").await.unwrap().unwrap();
-    let late = info.acquired_at.unwrap().timestamp_millis() - until;
-    // A heartbeat would tell it after 3.3 s.
-    assert!((0..3_000).contains(&late), "{late} ms after the end");
 }
 
 /// A call with its own value passes its entry on to no other, because it may come again with the same value. No waiter

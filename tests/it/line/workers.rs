@@ -24,14 +24,14 @@ pub(super) struct Options {
     pub(super) max_clock_skew: Duration,
 }
 
-impl Options {
-    /// The defaults.
-    pub(super) const USUAL: Options = Options {
-        waiter_ttl: Duration::from_secs(10),
-        recheck_every: Duration::from_secs(15),
-        max_clock_skew: Duration::from_secs(1),
-    };
+/// Short times, for the suite.
+pub(super) const QUICK: Options = Options {
+    waiter_ttl: Duration::from_secs(2),
+    recheck_every: Duration::from_secs(2),
+    max_clock_skew: Duration::from_millis(200),
+};
 
+impl Options {
     pub(super) fn of(self, database: &Database) -> LeaseManagerBuilder {
         let tuning =
             Tuning::default().waiter_ttl(self.waiter_ttl).recheck_every(self.recheck_every);
@@ -70,23 +70,25 @@ pub(super) async fn line_up(workers: &mut [Worker]) {
     }
 }
 
-/// The token that a process was granted.
 pub(super) async fn token(worker: &mut Worker) -> u64 {
     let said = worker.says().await;
     let token = said.strip_prefix("granted ").unwrap_or_else(|| panic!("{said}"));
     token.parse().expect("a token")
 }
 
-/// In a process that was started: carries out its orders, and returns true at its end. False in the test.
-pub(super) async fn serve() -> bool {
-    if as_worker().await.is_none() {
-        return false;
-    }
-    let (uri, database) = whereabouts();
+/// As [`as_worker`], with a spy on the process's client.
+pub(crate) async fn as_spied_worker() -> Option<(Database, Spy)> {
+    as_worker().await?;
+    let (uri, name) = whereabouts();
     let spy = Spy::default();
     let mut options = ClientOptions::parse(uri).await.unwrap();
     spy.listen(&mut options);
-    let database = Client::with_options(options).unwrap().database(&database);
+    Some((Client::with_options(options).unwrap().database(&name), spy))
+}
+
+/// In a process that was started: carries out its orders, and returns true at its end. False in the test.
+pub(super) async fn serve() -> bool {
+    let Some((database, spy)) = as_spied_worker().await else { return false };
     let mut orders = orders();
     let Some(first) = orders.recv().await else { return true };
     let numbers = first.split(' ').map(|number| number.parse().expect("a number"));
