@@ -149,10 +149,8 @@ impl History {
             self.answer(chance.one_of(&effects));
         }
         assert_eq!((self.grants, self.joins.len()), (0, 0));
-        assert_eq!(
-            (self.attempts.settle(), self.attempts.abandon()),
-            (CleanupAction::Nothing, CleanupAction::Nothing)
-        );
+        let again = [self.attempts.settle(), self.attempts.abandon()];
+        assert_eq!(again, [CleanupAction::Nothing; 2]);
         (self.gave_back, self.left)
     }
 }

@@ -17,7 +17,11 @@ fn a_request_is_within_its_limit_and_the_largest_one() {
     for (count, limit) in [(1, 1), (1, 5), (5, 5), (1, LIMIT_MAX), (LIMIT_MAX, LIMIT_MAX)] {
         let permits = permits(count, limit);
         assert_eq!((permits.count(), permits.limit()), (count, limit));
+        // Five of five exclude others by the commands of shares.
+        assert_eq!(permits.is_exclusive(), limit == 1);
     }
+    assert_eq!(Permits::EXCLUSIVE, permits(1, 1));
+    assert_eq!(Permits::SHARED, permits(1, LIMIT_MAX));
     for limit in [0, LIMIT_MAX + 1, u32::MAX] {
         assert_eq!(refused(1, limit), PermitsDefect::Limit(limit));
         // The limit is wrong, whatever the permits.
@@ -26,18 +30,6 @@ fn a_request_is_within_its_limit_and_the_largest_one() {
     for (count, limit) in [(0, 1), (0, 5), (2, 1), (6, 5), (u32::MAX, LIMIT_MAX)] {
         assert_eq!(refused(count, limit), PermitsDefect::Count { count, limit });
     }
-}
-
-#[test]
-fn only_the_limit_1_is_exclusive() {
-    assert!(Permits::EXCLUSIVE.is_exclusive());
-    assert_eq!(Permits::EXCLUSIVE, permits(1, 1));
-    assert!(!Permits::SHARED.is_exclusive());
-    assert_eq!(Permits::SHARED, permits(1, LIMIT_MAX));
-    assert!(
-        !permits(2, 2).is_exclusive(),
-        "both permits exclude others, by the commands of shares"
-    );
 }
 
 #[test]

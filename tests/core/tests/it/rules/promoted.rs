@@ -10,9 +10,10 @@ use mongo_lease_core::rules::timing::Timing;
 use mongo_lease_core_tests::Chance;
 
 use super::holder::{
-    Guarded, Lost, NotOurs, ONCE, RENEW, RENEWS, SECOND, Timer, assert_answers, at, capped, end_of,
-    failed, renewed, timing, wake,
+    Guarded, Lost, NotOurs, ONCE, RENEW, RENEWS, Timer, assert_answers, capped, end_of, failed,
+    renewed, wake,
 };
+use super::{SECOND, at, timing};
 
 const TERM: Duration = Duration::from_secs(10);
 
@@ -23,11 +24,6 @@ fn millis_at(millis: u64) -> Instant {
 /// A holder promoted by the echo of 0, and notified at once.
 fn promoted(options: HoldOptions) -> Holder {
     Holder::promoted(&timing(), options, at(0), at(0), TERM)
-}
-
-/// The next wake-up of a holder whose renewal of this second is confirmed.
-fn whole(options: HoldOptions, sent: u64) -> HoldAction {
-    if options.renews { wake(sent + 10) } else { end_of(sent) }
 }
 
 #[test]
@@ -98,14 +94,14 @@ fn the_first_renewal_is_due_soon_and_within_a_third_of_the_term() {
 fn a_first_renewal_that_failed_or_hangs_is_sent_again() {
     let failed = |sent| failed(sent, SECOND / 2);
     let again = |millis| HoldAction::WakeAt(millis_at(millis));
-    for options in [RENEWS, ONCE] {
+    for (options, whole) in [(RENEWS, wake(18)), (ONCE, end_of(8))] {
         let events = [
             (4, Timer, RENEW),
             (5, failed(4), again(5_500)),
             (6, Timer, RENEW),
             (7, failed(6), again(7_500)),
             (8, Timer, RENEW),
-            (9, renewed(8), whole(options, 8)),
+            (9, renewed(8), whole),
         ];
         assert_answers(promoted(options), &events);
         let events = [(4, Timer, RENEW), (8, Timer, wake(9)), (9, Timer, RENEW)];
@@ -141,14 +137,6 @@ fn a_promotion_that_is_never_made_whole_is_lost_after_its_term() {
         assert_lost(&[(4, Timer, RENEW), (5, NotOurs, Lost(Loss::NotOurs))]);
         // No renewal was tried: the process stood still.
         assert_lost(&[(10, Timer, Lost(Loss::NotRenewed))]);
-    }
-}
-
-#[test]
-fn the_callers_own_renewal_makes_it_whole_as_well() {
-    for options in [RENEWS, ONCE] {
-        let wake = whole(options, 1);
-        assert_answers(promoted(options), &[(2, renewed(1), wake), (4, Timer, wake)]);
     }
 }
 
