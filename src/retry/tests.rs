@@ -68,7 +68,6 @@ async fn an_answer_withdraws_the_attempt_that_waits() {
     assert_eq!(call.await.unwrap().unwrap(), (7, PriorEffect::Unanswered));
 }
 
-/// A call that was never sent has changed nothing, and its error says so.
 #[tokio::test]
 async fn a_call_that_was_never_sent_has_changed_nothing() {
     let (mut attempts, call) = call(SHORT, SHORT * 3);

@@ -31,7 +31,6 @@ const PANIC: u32 = 0;
 /// The documents that the items are about, two items each.
 const NAMES: &str = "abcdefghijklmnopqrst";
 
-/// The answer to an item.
 fn answer_to(item: u32) -> AttemptResult<u32> {
     match item % 2 {
         0 => Ok(item * 10),

@@ -6,7 +6,6 @@ use super::{Harness, LONG, SLOTS, SentBatch, assert_answered};
 use crate::clock::Clock;
 use crate::failure::Cause;
 
-/// The slots of acquires in a harness.
 fn acquire_slots() -> usize {
     let mut slots = Slots::new(SLOTS);
     (0..SLOTS).filter(|_| slots.occupy(Lane::Acquire)).count()

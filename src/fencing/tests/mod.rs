@@ -22,16 +22,12 @@ fn merged(field: &str, update: impl Into<UpdateModifications>) -> Result<FencedW
 }
 
 fn document(write: FencedWrite) -> Document {
-    let UpdateModifications::Document(update) = write.into_parts().1 else {
-        panic!("no document");
-    };
+    let UpdateModifications::Document(update) = write.into_parts().1 else { panic!("no document") };
     update
 }
 
 fn stages(write: FencedWrite) -> Vec<Document> {
-    let UpdateModifications::Pipeline(stages) = write.into_parts().1 else {
-        panic!("no pipeline");
-    };
+    let UpdateModifications::Pipeline(stages) = write.into_parts().1 else { panic!("no pipeline") };
     stages
 }
 
