@@ -126,9 +126,7 @@ impl History {
         assert_eq!(self.attempts.is_queued_only(), is_queued_only);
         let mut gone = self.attempts.clone();
         let next = gone.abandon();
-        if is_queued_only {
-            assert_eq!(next, CleanupAction::LeaveQueue);
-        }
+        assert!(!is_queued_only || next == CleanupAction::LeaveQueue, "{next:?}");
         assert!(
             !gone.is_queued_only() && gone.abandon() == CleanupAction::Nothing,
             "once is enough"

@@ -72,12 +72,6 @@ fn request(number: u64, permits: Permits) -> AcquireAttempt<Texts> {
     }
 }
 
-fn choose(chance: &mut Chance) -> Permits {
-    let limit = chance.one_of(&[2, 3, 3, 5, 8, LIMIT_MAX]);
-    let count = chance.below(u64::from(limit.min(4)));
-    permits(1 + u32::try_from(count).expect("a small number"), limit)
-}
-
 /// Both were written apart: the specification keeps sums, and the rules compare all holders each time.
 #[test]
 fn at_random_the_specification_admits_as_many_as_fit() {
@@ -89,7 +83,9 @@ fn at_random_the_specification_admits_as_many_as_fit() {
         let mut document: Option<Document<Texts>> = None;
         let (mut holders, mut queue) = (Vec::new(), Vec::new());
         for number in 0..1 + chance.below(8) {
-            let asked = choose(&mut chance);
+            let limit = chance.one_of(&[2, 3, 3, 5, 8, LIMIT_MAX]);
+            let count = u32::try_from(chance.below(u64::from(limit.min(4)))).unwrap();
+            let asked = permits(1 + count, limit);
             document = acquire(document, &request(number, asked), 0, &AsBuilt).0;
             queue.push(asked);
             let fit = fitting(&holders, &queue);
