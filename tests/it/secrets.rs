@@ -139,7 +139,6 @@ fn impatient() -> Tuning {
 
 /// Refusals of the server and of the driver.
 async fn refusals(shown: &mut Shown, database: &TestDatabase) {
-    // A user without the privilege.
     for actions in [all_but("listIndexes"), vec!["find", "listIndexes"]] {
         let database = migrated().await;
         let user = user_who_may(&database, &actions).await;

@@ -140,8 +140,6 @@ fn a_cap_counts_from_the_hand_over_and_needs_no_renewal_within() {
     assert_eq!(late.valid_until(), millis_at(9_900), "the promotion ends before the cap does");
 }
 
-/// Random histories of promoted holders.
-///
 /// Validity is what was requested and confirmed, a loss is final, and a holder without automatic renewal renews until
 /// one renewal is confirmed, and never after that.
 #[test]
