@@ -83,14 +83,16 @@ fn a_failed_renewal_is_tried_again_after_its_delay() {
 #[test]
 fn an_older_answer_after_a_newer_renewal_changes_nothing() {
     let events = [
-        (10, Timer, RENEW),
-        (15, Timer, RENEW),
-        (16, renewed(15), wake(25)),
-        (17, failed(10, SECOND), wake(25)),
-        (18, renewed(10), wake(25)),
-        (25, Timer, RENEW),
-        (44, Timer, RENEW),
-        (45, Timer, Lost(Loss::OutOfReach(at(25)))),
+        // The caller's own renewal puts the next one off.
+        (2, renewed(1), wake(11)),
+        (11, Timer, RENEW),
+        (16, Timer, RENEW),
+        (17, renewed(16), wake(26)),
+        (18, failed(11, SECOND), wake(26)),
+        (19, renewed(11), wake(26)),
+        (26, Timer, RENEW),
+        (45, Timer, RENEW),
+        (46, Timer, Lost(Loss::OutOfReach(at(26)))),
     ];
     assert_answers(granted(RENEWS), &events);
 }
