@@ -24,6 +24,7 @@ fn globs_become_anchored_regular_expressions() {
         ("a?c", "^a.c\\z"),
         ("***", "^.*\\z"),
         ("*?*", "^.*..*\\z"),
+        ("a.b", "^a\\.b\\z"),
         ("a\\*b", "^a\\*b\\z"),
         ("$x^(y)[z]", "^\\$x\\^\\(y\\)\\[z\\]\\z"),
         ("tail\\", "^tail\\\\\\z"),
