@@ -59,7 +59,7 @@ fn imports_go_down_only() {
 fn a_circle_is_found_however_it_is_written() {
     let circle_of = |modules: &[(&str, &str)]| {
         let named = modules.iter().map(|(path, code)| ((*path).to_owned(), (*code).to_owned()));
-        circle(&imports_of(&named.collect()))
+        circle(&imports_of(&Modules::from_iter(named)))
     };
     let plain = [("a", "use crate::b::B;"), ("b", "use crate::c::d::{D, e};"), ("c", "")];
     let below =

@@ -6,7 +6,6 @@ use mongo_lease_testbed::Seed;
 
 use mongo_lease_core::rules::holder::{HoldAction, HoldEvent, HoldOptions, Holder, Loss};
 use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::timing::Timing;
 use mongo_lease_core_tests::Chance;
 
 use super::holder::{
@@ -198,18 +197,8 @@ fn a_promoted_holder_believes_in_what_was_confirmed() {
 /// The delay between two tries is chosen for the ttl. The term may be much shorter.
 #[test]
 fn a_failed_first_renewal_is_retried_within_its_term() {
-    for seconds in [30, 150, 300, 600] {
-        let timing = Timing::new(Duration::from_secs(seconds), SECOND, None).unwrap();
-        // The next heartbeat was due.
-        let told = at(0).after(TERM / 3);
-        let mut holder = Holder::promoted(&timing, RENEWS, told, at(0), TERM);
-        assert_eq!(holder.on(&timing, told, Timer), RENEW);
-        // The renewer's default delay.
-        let retry_after = timing.renew_after / 20;
-        let failed = HoldEvent::RenewalFailed { sent: told, retry_after };
-        let next = holder.on(&timing, told.after(SECOND / 100), failed);
-        let HoldAction::WakeAt(again) = next else { panic!("{next:?}") };
-        assert!(again < holder.valid_until(), "{seconds} s: {again:?}");
-        assert_eq!(holder.on(&timing, again, Timer), RENEW, "{seconds} s");
-    }
+    // A quarter of the time to the end, which is at 9.9 s.
+    let again = HoldAction::WakeAt(millis_at(6_225));
+    let events = [(4, Timer, RENEW), (5, failed(4, 10 * SECOND), again), (7, Timer, RENEW)];
+    assert_answers(promoted(RENEWS), &events);
 }
