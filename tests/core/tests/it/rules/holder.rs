@@ -85,6 +85,7 @@ fn an_older_answer_after_a_newer_renewal_changes_nothing() {
     let events = [
         // The caller's own renewal puts the next one off.
         (2, renewed(1), wake(11)),
+        (10, Timer, wake(11)),
         (11, Timer, RENEW),
         (16, Timer, RENEW),
         (17, renewed(16), wake(26)),
