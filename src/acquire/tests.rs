@@ -13,24 +13,16 @@ use crate::options::{ManagerOptions, Tuning};
 use crate::release::call_state::CallState;
 use crate::runner::Backend;
 
-/// A call for a lease in memory. It has sent nothing yet.
-async fn acquire() -> Acquire {
-    let backend = Backend::Memory(MemoryStore::new());
-    let engine: Arc<Engine> = Engine::start(backend, ManagerOptions::default()).await.unwrap();
-    Acquire::new(engine, "a".to_owned())
+async fn in_memory(options: ManagerOptions) -> Arc<Engine> {
+    Engine::start(Backend::Memory(MemoryStore::new()), options).await.unwrap()
 }
 
 /// A ttl of its own must leave time for a second attempt. The ttl of the manager shares its timing.
 #[tokio::test]
 async fn an_attempt_timeout_is_shortened_for_a_short_ttl_alone() {
-    let backend = Backend::Memory(MemoryStore::new());
     let (ttl, asked) = (Duration::from_secs(30), Duration::from_secs(10));
-    let options = ManagerOptions {
-        ttl,
-        tuning: Tuning::default().attempt_timeout(asked),
-        ..Default::default()
-    };
-    let engine = Engine::start(backend, options).await.unwrap();
+    let tuning = Tuning::default().attempt_timeout(asked);
+    let engine = in_memory(ManagerOptions { ttl, tuning, ..Default::default() }).await;
     let of = |ttl| engine.timing_for(ttl).unwrap();
     assert_eq!(of(ttl / 10).attempt_timeout, ttl / 20);
     assert_eq!(of(ttl * 2).attempt_timeout, asked);
@@ -40,15 +32,11 @@ async fn an_attempt_timeout_is_shortened_for_a_short_ttl_alone() {
 /// A future that is moved into another one takes its bytes twice, and one that the call needs for a moment takes them
 /// all the while. Here it would be the attempts, which have thousands.
 #[tokio::test]
-async fn the_future_of_a_call_that_waits_is_small() {
-    let waiting = acquire().await.into_future();
+async fn the_future_and_the_shared_part_of_a_call_are_small() {
+    let engine = in_memory(ManagerOptions::default()).await;
+    let waiting = Acquire::new(engine, "a".to_owned()).into_future();
     let bytes = size_of_val(&*waiting);
     assert!(bytes <= 1_536, "the future of a call that waits has {bytes} bytes");
-}
-
-/// Each call has both, beside its future and its texts.
-#[test]
-fn the_shared_part_of_a_call_is_small() {
     let bytes = size_of::<AcquireRequest>() + size_of::<CallState>();
     assert!(bytes <= 384, "the request and the cleanup of a call have {bytes} bytes");
 }

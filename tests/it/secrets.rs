@@ -139,13 +139,11 @@ fn impatient() -> Tuning {
 
 /// Refusals of the server and of the driver.
 async fn refusals(shown: &mut Shown, database: &TestDatabase) {
-    // A user without the privilege.
-    let blind = migrated().await;
-    let user = user_who_may(&blind, &all_but("listIndexes")).await;
-    shown.error(&LeaseManager::builder(&user).build().await.expect_err("a manager"));
-    let reader = migrated().await;
-    let user = user_who_may(&reader, &["find", "listIndexes"]).await;
-    shown.error(&LeaseManager::builder(&user).build().await.expect_err("a manager"));
+    for actions in [all_but("listIndexes"), vec!["find", "listIndexes"]] {
+        let database = migrated().await;
+        let user = user_who_may(&database, &actions).await;
+        shown.error(&LeaseManager::builder(&user).build().await.expect_err("a manager"));
+    }
     // A wrong password, and an address without a server.
     let uri = users::server().uri_as(database.name(), WRONG_PASSWORD);
     let nobody = format!("mongodb://root:{PASSWORD}@127.0.0.1:1/?serverSelectionTimeoutMS=100");

@@ -84,7 +84,6 @@ fn of_grpc(path: &str) -> Request<()> {
 }
 
 impl Guarded {
-    /// Sends a request in a task of its own.
     fn send(&self, request: Request<()>) -> JoinHandle<Answer> {
         let answer = self.service.clone().oneshot(request);
         tokio::spawn(async move { answer.await.unwrap_or_else(|never| match never {}) })

@@ -58,7 +58,6 @@ fn a_release_result_follows_from_the_count_and_what_remains() {
         ("one stands, and one was not there", 1, vec![own("b")], [unknown, no, unknown]),
         // It was released, and then another holder came.
         ("another's lease", 3, vec![another("a")], [yes, yes, yes]),
-        ("another's lease, and it was not there", 2, vec![another("a")], [unknown; 3]),
         ("another grant of the same value", 3, vec![later("c")], [yes, yes, yes]),
         ("others' names", 3, vec![own("x"), own("")], [yes, yes, yes]),
         // No server answers this.

@@ -31,7 +31,6 @@ const PANIC: u32 = 0;
 /// The documents that the items are about, two items each.
 const NAMES: &str = "abcdefghijklmnopqrst";
 
-/// The answer to an item.
 fn answer_to(item: u32) -> AttemptResult<u32> {
     match item % 2 {
         0 => Ok(item * 10),
@@ -50,7 +49,6 @@ fn cut_off() -> Failure {
     driver_failure(ErrorKind::Command(command).into())
 }
 
-/// A command under way.
 struct SentBatch {
     items: Vec<u32>,
     deadline: Instant,
@@ -249,7 +247,6 @@ async fn answered(under_way: Pending<u32>) -> Option<u32> {
     soon(under_way).await.ok()
 }
 
-/// Asserts that each call has the answer to its item.
 async fn assert_answered(items: &[u32], calls: impl IntoIterator<Item = Pending<u32>>) {
     for (item, call) in iter::zip(items, calls) {
         assert_eq!(answered(call).await, answer_to(*item).ok(), "{item}");
@@ -317,7 +314,6 @@ async fn nobody_waits_for_a_command_that_takes_too_long() {
     let started = Clock::default().now();
     let items = [12, 14];
     let waiting = items.map(|item| harness.start(item));
-    // No command is answered.
     let batch = harness.batch().await;
     assert_eq!(batch.items, items);
     let waited = Clock::default().now().since(started);

@@ -136,12 +136,9 @@ async fn a_batch_that_was_not_answered_is_not_split() {
 #[tokio::test]
 async fn who_is_to_go_alone_does_so_and_takes_nobodys_room() {
     let mut harness = Harness::full().await;
-    let alone = |harness: &Harness, item| {
-        let deadline = Clock::default().now().after(LONG);
-        harness.batcher.start_alone(item, deadline.into(), harness.teller(item))
-    };
     let waiting = harness.start(24);
-    let first = alone(&harness, 26);
+    let deadline = Clock::default().now().after(LONG);
+    let first = harness.batcher.start_alone(26, deadline.into(), harness.teller(26));
     harness.carries_out(&[26]).await;
     assert_eq!(answered(first).await, Some(260));
     assert_eq!(harness.told(1).await, [(26, Some(260))]);

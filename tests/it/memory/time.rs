@@ -23,10 +23,8 @@ async fn a_lease_is_lost_in_no_time_when_the_clock_advances() {
     assert!(!lease.is_valid());
     assert!(matches!(lease.token(), Err(Error::Lost { .. })));
     bounded(token.cancelled()).await;
-    assert!(matches!(
-        bounded(lease.lost()).await,
-        LostReason::NotRenewed | LostReason::OutOfReach { .. }
-    ));
+    let reason = bounded(lease.lost()).await;
+    assert!(matches!(reason, LostReason::NotRenewed | LostReason::OutOfReach { .. }), "{reason}");
     assert!(store.now() - before >= chrono::Duration::seconds(60));
     // Its time is over on the store too.
     assert!(leases.try_acquire("a").await.unwrap().is_granted());

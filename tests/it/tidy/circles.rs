@@ -57,14 +57,13 @@ fn imports_go_down_only() {
 
 #[test]
 fn a_circle_is_found_however_it_is_written() {
-    let plain = [("a", "use crate::b::B;"), ("b", "use crate::c::d::{D, e};"), ("c", "")];
-    let below = |text: &str| {
-        let mut modules = Modules::new();
-        for (path, code) in plain.iter().chain(&[("c::d", text), ("c::e", "")]) {
-            modules.insert((*path).to_owned(), (*code).to_owned());
-        }
-        circle(&imports_of(&modules))
+    let circle_of = |modules: &[(&str, &str)]| {
+        let named = modules.iter().map(|(path, code)| ((*path).to_owned(), (*code).to_owned()));
+        circle(&imports_of(&Modules::from_iter(named)))
     };
+    let plain = [("a", "use crate::b::B;"), ("b", "use crate::c::d::{D, e};"), ("c", "")];
+    let below =
+        |text: &str| circle_of(&[plain.as_slice(), &[("c::d", text), ("c::e", "")]].concat());
     assert_eq!(below("use super::e::E;"), None);
     for text in [
         "use crate::a::A;",
@@ -77,11 +76,7 @@ fn a_circle_is_found_however_it_is_written() {
         assert!(below(text).is_some_and(|circle| circle.len() == 4), "{text}");
     }
     // A parent that re-exports a child's items does not depend on it; one that uses them does.
-    let family = |parent: &str| {
-        let modules = [("p", parent), ("p::q", "use super::P;")];
-        let modules = modules.map(|(path, code)| (path.to_owned(), code.to_owned()));
-        circle(&imports_of(&Modules::from(modules)))
-    };
+    let family = |parent: &str| circle_of(&[("p", parent), ("p::q", "use super::P;")]);
     assert_eq!(family("mod q;\npub use q::Q;\npub(crate) use self::q::R;"), None);
     assert!(family("mod q;\nuse q::Q;").is_some());
     assert!(family("mod q;\nfn f() { self::q::f() }").is_some());

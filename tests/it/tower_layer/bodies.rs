@@ -142,12 +142,7 @@ async fn a_body_of_known_length_arrives_whole_and_releases_its_lease() {
         drop(answer);
         until_nothing_is_left(&database).await;
     }
-}
-
-/// A body that passes through unchanged keeps its size hint and its end.
-#[tokio::test]
-async fn an_empty_body_is_empty() {
-    let (_database, leases) = setup().await;
+    // A body that passes through unchanged keeps its size hint and its end.
     let answer = guarded(&by_path(&leases)).at_work("/a").await.answer("").await;
     assert!(answer.body().is_end_stream());
     assert_eq!(answer.body().size_hint().exact(), Some(0));

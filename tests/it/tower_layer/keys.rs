@@ -45,10 +45,8 @@ fn a_parameter_is_found_where_the_route_has_it() {
         ("/invoices/42/payment?id=43", some("42")),
         ("/invoices/4%2F2/payment", some("4/2")),
         ("/", elsewhere.clone()),
-        ("/invoices/42", elsewhere.clone()),
         ("/invoices/42/payment/", elsewhere.clone()),
-        ("/orders/42/payment", elsewhere.clone()),
-        ("//42/x", elsewhere),
+        ("/orders/42/payment", elsewhere),
     ] {
         assert_eq!(found(&id, get(path)), expected, "{path}");
     }
@@ -64,7 +62,6 @@ fn a_path_or_its_segment_is_a_key() {
         ("/invoices/42", 2, missing("segment 2 of the path")),
         ("/invoices/", 1, some("")),
         ("/", 0, missing("segment 0 of the path")),
-        ("/a/b", 1, some("b")),
         ("/a%2Fb", 1, missing("segment 1 of the path")),
         ("/a%252Fb", 1, missing("segment 1 of the path")),
     ] {
@@ -92,31 +89,11 @@ fn a_route_that_cannot_be_understood_is_refused() {
         ("/invoices/{id}", "number"),
         ("/{id}/{id}", "id"),
         ("invoices/{id}", "id"),
-        ("/{*rest}", "rest"),
         ("/{*rest}", "*rest"),
         ("/invoice-{id}", "id"),
-        ("", "id"),
     ] {
-        let refused = key::path_parameter(route, parameter).err();
-        assert!(
-            matches!(refused, Some(Error::InvalidOption { option: "route", .. })),
-            "{route} {parameter}: {refused:?}"
-        );
-    }
-}
-
-#[test]
-fn a_header_counts_once_and_has_to_be_text() {
-    let values: [(&[&[u8]], _); 6] = [
-        (&[], missing("the header `x-key`")),
-        (&[b"42"], some("42")),
-        (&["é".as_bytes()], some("é")),
-        (&[b""], some("")),
-        (&[b"\xff"], Err(InvalidKey::NotText)),
-        (&[b"42", b"43"], Err(InvalidKey::Repeated)),
-    ];
-    for (values, expected) in values {
-        assert_eq!(found(&key::header(HEADER), with_header(values)), expected, "{values:?}");
+        let error = key::path_parameter(route, parameter).err().expect(route);
+        assert!(matches!(error, Error::InvalidOption { option: "route", .. }), "{route}: {error}");
     }
 }
 
@@ -153,11 +130,8 @@ fn what_has_a_meaning_somewhere_is_written_otherwise() {
 #[test]
 fn prefixes_have_limits_too() {
     for prefix in ["", "a b", "a\n", "é", &"x".repeat(129)] {
-        let refused = KeyRules::new(prefix);
-        assert!(
-            matches!(refused, Err(Error::InvalidOption { option: "prefix", .. })),
-            "{prefix:?}: {refused:?}"
-        );
+        let error = KeyRules::new(prefix).expect_err(prefix);
+        assert!(matches!(error, Error::InvalidOption { option: "prefix", .. }), "{error}");
     }
     assert!(KeyRules::new("x".repeat(128)).is_ok());
 }
@@ -219,7 +193,6 @@ async fn a_key_that_cannot_be_used_is_refused_and_nothing_is_sent() {
         (&by_header, get("/"), "the header `x-key` is missing"),
         (&by_header, with_header(&[b""]), "the key is empty"),
         (&by_header, with_header(&[long.as_bytes()]), "the key is too long"),
-        (&by_header, with_header(&[b"a\tb"]), "the key has a character that is not allowed"),
         (&by_header, with_header(&[b"\xc3\x28"]), "the key is not UTF-8"),
         (&by_header, with_header(&[b"a", b"a"]), "there is more than one key"),
     ] {
@@ -232,6 +205,7 @@ async fn a_key_that_cannot_be_used_is_refused_and_nothing_is_sent() {
         });
         assert_eq!(refused.problem(), expected);
     }
+    assert_eq!(found(&key::header(HEADER), with_header(&["é".as_bytes()])), some("é"));
     let told = guarded(&by_tenant).refused(of_grpc("/")).await;
     assert_eq!(told.header("grpc-status"), Some("3"));
     let message = told.header("grpc-message");

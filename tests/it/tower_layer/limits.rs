@@ -67,8 +67,7 @@ struct AtWork {
 /// Sends thirty requests that wait to two processes, and returns how many were handled at a time.
 async fn most_at_work(managers: [&LeaseManager; 2], limit: u8) -> usize {
     let full = Barrier::new(limit.into());
-    let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let at_work = Arc::new(AtWork { now, most, full });
+    let at_work = Arc::new(AtWork { now: AtomicUsize::new(0), most: AtomicUsize::new(0), full });
     let services = managers.map(|leases| {
         let at_work = Arc::clone(&at_work);
         let handler = service_fn(move |request: Request<()>| {

@@ -126,9 +126,7 @@ impl History {
         assert_eq!(self.attempts.is_queued_only(), is_queued_only);
         let mut gone = self.attempts.clone();
         let next = gone.abandon();
-        if is_queued_only {
-            assert_eq!(next, CleanupAction::LeaveQueue);
-        }
+        assert!(!is_queued_only || next == CleanupAction::LeaveQueue, "{next:?}");
         assert!(
             !gone.is_queued_only() && gone.abandon() == CleanupAction::Nothing,
             "once is enough"
@@ -149,10 +147,8 @@ impl History {
             self.answer(chance.one_of(&effects));
         }
         assert_eq!((self.grants, self.joins.len()), (0, 0));
-        assert_eq!(
-            (self.attempts.settle(), self.attempts.abandon()),
-            (CleanupAction::Nothing, CleanupAction::Nothing)
-        );
+        let again = [self.attempts.settle(), self.attempts.abandon()];
+        assert_eq!(again, [CleanupAction::Nothing; 2]);
         (self.gave_back, self.left)
     }
 }

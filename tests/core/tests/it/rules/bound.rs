@@ -25,9 +25,7 @@ fn a_batch_may_take_four_times_as_long_as_the_last_one() {
     // A short command after it lowers the bound, but not at once.
     bound.went_through(at(3), millis(2));
     assert_eq!(bound.get(), millis(1_400));
-    for _ in 0..100 {
-        bound.went_through(at(3), millis(2));
-    }
+    (0..100).for_each(|_| bound.went_through(at(3), millis(2)));
     assert_eq!(bound.get(), BOUND_MIN);
     bound.went_through(at(4), Duration::MAX);
     assert_eq!(bound.get(), BOUND_MAX);
@@ -38,20 +36,14 @@ fn the_bound_doubles_where_no_command_went_through_meanwhile() {
     let mut bound = Bound::default();
     bound.went_through(at(0), millis(1));
     // Eight pieces in progress together count once.
-    for _ in 0..8 {
-        bound.timed_out(at(350), at(100));
-    }
+    (0..8).for_each(|_| bound.timed_out(at(350), at(100)));
     assert_eq!(bound.get(), BOUND_MIN * 2);
-    for _ in 0..64 {
-        bound.timed_out(at(860), at(351));
-    }
+    (0..64).for_each(|_| bound.timed_out(at(860), at(351)));
     assert_eq!(bound.get(), BOUND_MIN * 4);
     assert_eq!(bound.get_blocked(), BLOCKED_BOUND_MAX);
     // One of the next pieces goes through, so the others are blocked.
     bound.went_through(at(900), millis(20));
-    for _ in 0..8 {
-        bound.timed_out(at(1_900), at(870));
-    }
+    (0..8).for_each(|_| bound.timed_out(at(1_900), at(870)));
     assert_eq!(bound.get(), BOUND_MIN);
     for round in 0..100 {
         bound.timed_out(at(20_001 + round * 10), at(20_000 + round * 10));

@@ -1,31 +1,16 @@
 //! The guesses about names: what was found last counts, for a while.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
-use mongo_lease_core::rules::guesses::{FastForm, Guess, Guesses, KEPT, NAMES_MAX};
+use mongo_lease_core::rules::guesses::{FastForm, Guess, Guesses, NAMES_MAX};
 use mongo_lease_core::rules::time::Instant;
 use mongo_lease_core_tests::Chance;
 use mongo_lease_testbed::Seed;
 
+use super::at;
+
 const NOW: Instant = Instant::from_nanos(1_000_000_000_000);
 const ALL: [Guess; 3] = [Guess::Contended, Guess::Blocked, Guess::Used];
-
-fn at(seconds: u64) -> Instant {
-    NOW.after(Duration::from_secs(seconds))
-}
-
-#[test]
-fn a_guess_is_good_for_a_while_after_it_was_found_true() {
-    let mut guesses = Guesses::default();
-    guesses.note(NOW, Guess::Blocked, "a", true);
-    let last = NOW.after(KEPT - Duration::from_nanos(1));
-    let has = |guesses: &Guesses, now| guesses.has(now, Guess::Blocked, "a");
-    assert!(has(&guesses, last) && !has(&guesses, NOW.after(KEPT)));
-    // It is found true again, and counts from then.
-    guesses.note(last, Guess::Blocked, "a", true);
-    assert!(has(&guesses, NOW.after(KEPT)));
-}
 
 #[test]
 fn a_known_name_makes_nobody_forget() {
@@ -89,7 +74,8 @@ fn a_name_that_was_used_lately_is_looked_up() {
         (2, "b", FastForm::Insert),
         // Each use counts again.
         (31, "a", FastForm::LookUp),
-        (61, "a", FastForm::Insert),
+        (60, "a", FastForm::LookUp),
+        (90, "a", FastForm::Insert),
     ] {
         assert_eq!(guesses.fast_form(at(second), name), form, "{name} at {second} s");
     }

@@ -15,3 +15,18 @@ mod tombstone;
 mod waiter;
 mod waiter_at_random;
 mod waiter_promotions;
+
+use std::time::Duration;
+
+use mongo_lease_core::rules::time::Instant;
+use mongo_lease_core::rules::timing::Timing;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn timing() -> Timing {
+    Timing::new(30 * SECOND, SECOND, None).unwrap()
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::START.after(Duration::from_secs(seconds))
+}

@@ -17,7 +17,11 @@ fn a_request_is_within_its_limit_and_the_largest_one() {
     for (count, limit) in [(1, 1), (1, 5), (5, 5), (1, LIMIT_MAX), (LIMIT_MAX, LIMIT_MAX)] {
         let permits = permits(count, limit);
         assert_eq!((permits.count(), permits.limit()), (count, limit));
+        // Five of five exclude others by the commands of shares.
+        assert_eq!(permits.is_exclusive(), limit == 1);
     }
+    assert_eq!(Permits::EXCLUSIVE, permits(1, 1));
+    assert_eq!(Permits::SHARED, permits(1, LIMIT_MAX));
     for limit in [0, LIMIT_MAX + 1, u32::MAX] {
         assert_eq!(refused(1, limit), PermitsDefect::Limit(limit));
         // The limit is wrong, whatever the permits.
@@ -26,18 +30,6 @@ fn a_request_is_within_its_limit_and_the_largest_one() {
     for (count, limit) in [(0, 1), (0, 5), (2, 1), (6, 5), (u32::MAX, LIMIT_MAX)] {
         assert_eq!(refused(count, limit), PermitsDefect::Count { count, limit });
     }
-}
-
-#[test]
-fn only_the_limit_1_is_exclusive() {
-    assert!(Permits::EXCLUSIVE.is_exclusive());
-    assert_eq!(Permits::EXCLUSIVE, permits(1, 1));
-    assert!(!Permits::SHARED.is_exclusive());
-    assert_eq!(Permits::SHARED, permits(1, LIMIT_MAX));
-    assert!(
-        !permits(2, 2).is_exclusive(),
-        "both permits exclude others, by the commands of shares"
-    );
 }
 
 #[test]
@@ -80,12 +72,6 @@ fn request(number: u64, permits: Permits) -> AcquireAttempt<Texts> {
     }
 }
 
-fn choose(chance: &mut Chance) -> Permits {
-    let limit = chance.one_of(&[2, 3, 3, 5, 8, LIMIT_MAX]);
-    let count = chance.below(u64::from(limit.min(4)));
-    permits(1 + u32::try_from(count).expect("a small number"), limit)
-}
-
 /// Both were written apart: the specification keeps sums, and the rules compare all holders each time.
 #[test]
 fn at_random_the_specification_admits_as_many_as_fit() {
@@ -97,7 +83,9 @@ fn at_random_the_specification_admits_as_many_as_fit() {
         let mut document: Option<Document<Texts>> = None;
         let (mut holders, mut queue) = (Vec::new(), Vec::new());
         for number in 0..1 + chance.below(8) {
-            let asked = choose(&mut chance);
+            let limit = chance.one_of(&[2, 3, 3, 5, 8, LIMIT_MAX]);
+            let count = u32::try_from(chance.below(u64::from(limit.min(4)))).unwrap();
+            let asked = permits(1 + count, limit);
             document = acquire(document, &request(number, asked), 0, &AsBuilt).0;
             queue.push(asked);
             let fit = fitting(&holders, &queue);

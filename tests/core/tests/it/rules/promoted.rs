@@ -6,13 +6,13 @@ use mongo_lease_testbed::Seed;
 
 use mongo_lease_core::rules::holder::{HoldAction, HoldEvent, HoldOptions, Holder, Loss};
 use mongo_lease_core::rules::time::Instant;
-use mongo_lease_core::rules::timing::Timing;
 use mongo_lease_core_tests::Chance;
 
 use super::holder::{
-    Guarded, Lost, NotOurs, ONCE, RENEW, RENEWS, SECOND, Timer, assert_answers, at, capped, end_of,
-    failed, renewed, timing, wake,
+    Guarded, Lost, NotOurs, ONCE, RENEW, RENEWS, Timer, assert_answers, capped, end_of, failed,
+    renewed, wake,
 };
+use super::{SECOND, at, timing};
 
 const TERM: Duration = Duration::from_secs(10);
 
@@ -25,19 +25,12 @@ fn promoted(options: HoldOptions) -> Holder {
     Holder::promoted(&timing(), options, at(0), at(0), TERM)
 }
 
-/// The next wake-up of a holder whose renewal of this second is confirmed.
-fn whole(options: HoldOptions, sent: u64) -> HoldAction {
-    if options.renews { wake(sent + 10) } else { end_of(sent) }
-}
-
 #[test]
 fn a_promotion_is_valid_for_its_term_or_a_shorter_ttl() {
     for (term, wanted) in [
         (10_000, 9_900),
-        (500, 495),
         (29_900, 29_601),
         (30_000, 29_700),
-        (30_001, 29_700),
         (600_000, 29_700),
         // No time is left.
         (2, 0),
@@ -57,27 +50,13 @@ fn a_promotion_is_valid_for_its_term_or_a_shorter_ttl() {
 }
 
 #[test]
-fn the_first_renewal_makes_it_whole_and_the_next_ones_keep_it() {
-    let events = [
-        (4, Timer, RENEW),
-        (5, renewed(4), wake(14)),
-        (14, Timer, RENEW),
-        (15, renewed(14), wake(24)),
-    ];
-    let holder = assert_answers(promoted(RENEWS), &events);
-    assert_eq!(holder.valid_until(), at(14).after(timing().validity()));
-}
-
-#[test]
 fn the_first_renewal_is_due_soon_and_within_a_third_of_the_term() {
     // The moment of the notification and that of the extending renewal, in milliseconds since the echo.
     let table = [
-        (TERM, 0, 100),
         (TERM, 3_000, 3_100),
         (TERM, 3_300, 3_333),
         // It is late already, so the renewal is due at once.
         (TERM, 6_000, 3_333),
-        (SECOND / 2, 0, 100),
         (SECOND / 2, 100, 166),
         (600 * SECOND, 20_000, 20_100),
     ];
@@ -98,14 +77,14 @@ fn the_first_renewal_is_due_soon_and_within_a_third_of_the_term() {
 fn a_first_renewal_that_failed_or_hangs_is_sent_again() {
     let failed = |sent| failed(sent, SECOND / 2);
     let again = |millis| HoldAction::WakeAt(millis_at(millis));
-    for options in [RENEWS, ONCE] {
+    for (options, whole) in [(RENEWS, wake(18)), (ONCE, end_of(8))] {
         let events = [
             (4, Timer, RENEW),
             (5, failed(4), again(5_500)),
             (6, Timer, RENEW),
             (7, failed(6), again(7_500)),
             (8, Timer, RENEW),
-            (9, renewed(8), whole(options, 8)),
+            (9, renewed(8), whole),
         ];
         assert_answers(promoted(options), &events);
         let events = [(4, Timer, RENEW), (8, Timer, wake(9)), (9, Timer, RENEW)];
@@ -145,15 +124,7 @@ fn a_promotion_that_is_never_made_whole_is_lost_after_its_term() {
 }
 
 #[test]
-fn the_callers_own_renewal_makes_it_whole_as_well() {
-    for options in [RENEWS, ONCE] {
-        let wake = whole(options, 1);
-        assert_answers(promoted(options), &[(2, renewed(1), wake), (4, Timer, wake)]);
-    }
-}
-
-#[test]
-fn a_cap_within_the_term_needs_no_renewal() {
+fn a_cap_counts_from_the_hand_over_and_needs_no_renewal_within() {
     let ended = Lost(Loss::EndedAsAsked);
     for options in [RENEWS, ONCE] {
         let short = promoted(capped(options, 5));
@@ -161,10 +132,13 @@ fn a_cap_within_the_term_needs_no_renewal() {
         let long = promoted(capped(options, 20));
         assert_answers(long, &[(4, Timer, RENEW), (5, renewed(4), wake(20))]);
     }
+    let options = capped(RENEWS, 4);
+    let holder = Holder::promoted(&timing(), options, at(3), at(0), TERM);
+    assert_eq!(holder.valid_until(), at(7));
+    let late = Holder::promoted(&timing(), options, at(8), at(0), TERM);
+    assert_eq!(late.valid_until(), millis_at(9_900), "the promotion ends before the cap does");
 }
 
-/// Random histories of promoted holders.
-///
 /// Validity is what was requested and confirmed, a loss is final, and a holder without automatic renewal renews until
 /// one renewal is confirmed, and never after that.
 #[test]
@@ -223,29 +197,8 @@ fn a_promoted_holder_believes_in_what_was_confirmed() {
 /// The delay between two tries is chosen for the ttl. The term may be much shorter.
 #[test]
 fn a_failed_first_renewal_is_retried_within_its_term() {
-    for seconds in [30, 150, 300, 600] {
-        let timing = Timing::new(Duration::from_secs(seconds), SECOND, None).unwrap();
-        // The next heartbeat was due.
-        let told = at(0).after(TERM / 3);
-        let mut holder = Holder::promoted(&timing, RENEWS, told, at(0), TERM);
-        assert_eq!(holder.on(&timing, told, Timer), RENEW);
-        // The renewer's default delay.
-        let retry_after = timing.renew_after / 20;
-        let failed = HoldEvent::RenewalFailed { sent: told, retry_after };
-        let next = holder.on(&timing, told.after(SECOND / 100), failed);
-        let HoldAction::WakeAt(again) = next else {
-            panic!("{next:?}");
-        };
-        assert!(again < holder.valid_until(), "{seconds} s: {again:?}");
-        assert_eq!(holder.on(&timing, again, Timer), RENEW, "{seconds} s");
-    }
-}
-
-#[test]
-fn the_callers_cap_counts_from_the_hand_over() {
-    let options = capped(RENEWS, 4);
-    let holder = Holder::promoted(&timing(), options, at(3), at(0), TERM);
-    assert_eq!(holder.valid_until(), at(7));
-    let late = Holder::promoted(&timing(), options, at(8), at(0), TERM);
-    assert_eq!(late.valid_until(), millis_at(9_900), "the promotion ends before the cap does");
+    // A quarter of the time to the end, which is at 9.9 s.
+    let again = HoldAction::WakeAt(millis_at(6_225));
+    let events = [(4, Timer, RENEW), (5, failed(4, 10 * SECOND), again), (7, Timer, RENEW)];
+    assert_answers(promoted(RENEWS), &events);
 }

@@ -3,7 +3,6 @@
 use mongo_lease_core::rules::slots::{LANES_MIN, Lane, Slots};
 use mongo_lease_core_tests::Chance;
 
-/// Takes slots for this lane until none is left.
 fn fill(slots: &mut Slots, lane: Lane) -> usize {
     (0..).take_while(|_| slots.occupy(lane)).count()
 }

@@ -3,11 +3,11 @@ use std::time::Duration;
 use mongo_lease_core::rules::time::{Instant, from_millis, millis_up};
 use mongo_lease_core::rules::timing::{Timing, TimingDefect};
 
-const SECOND: Duration = Duration::from_secs(1);
+use super::{SECOND, timing};
 
 #[test]
 fn the_default_timings_are_those_of_the_documentation() {
-    let timing = Timing::new(30 * SECOND, SECOND, None).unwrap();
+    let timing = timing();
     assert_eq!(timing.renew_after, 10 * SECOND);
     assert_eq!(timing.attempt_timeout, 5 * SECOND);
     assert_eq!(timing.margin, Duration::from_millis(300));
