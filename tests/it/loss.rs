@@ -6,17 +6,31 @@ mod stopped;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease::{Attempt, Error, Lease, LeaseManager, LostReason, Released};
-use mongo_lease_testbed::{FailCommand, Server, TestDatabase};
+use mongo_lease::mongodb::options::ClientOptions;
+use mongo_lease::{Error, Lease, LostReason, Released};
+use mongo_lease_testbed::{FailCommand, ReplicaSet, Server, TestDatabase};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::both::check;
-use crate::common::{SHORT_TTL, builder, migrated};
-use crate::lent::{behind_a_proxy, lent_database};
+use crate::common::{SHORT_TTL, builder, granted, migrated};
+use crate::lent::{Proxied, lent_database, proxied};
 use crate::patience::{BUSY_MACHINE, Listener, expires_at, soon, until_free};
 
 const TTL: Duration = Duration::from_secs(3);
+
+/// The settings that the documentation recommends for quick failovers.
+pub(crate) fn attentive(options: &mut ClientOptions) {
+    options.heartbeat_freq = Some(Duration::from_millis(500));
+    options.connect_timeout = Some(Duration::from_secs(1));
+}
+
+/// A database with the indexes, through a client with these settings.
+pub(crate) async fn attentive_database(set: &ReplicaSet) -> TestDatabase {
+    let database = TestDatabase::of(&set.client_with(attentive).await);
+    let _ = builder(&database).ensure_indexes(true).build().await.unwrap();
+    database
+}
 
 /// A holder and a waiter, at a server that soon answers nobody.
 struct Contest {
@@ -81,9 +95,7 @@ async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
 #[tokio::test]
 async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
     const TTL: Duration = Duration::from_secs(6);
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).await.unwrap();
+    let Proxied { _server, database, proxy, slow: leases, .. } = proxied(|builder| builder).await;
     let started = Instant::now();
     let lease = leases.acquire("a").ttl(TTL).await.unwrap();
     let first = expires_at(&database, "a").await;
@@ -106,13 +118,10 @@ async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
 #[tokio::test]
 async fn validity_counts_from_the_request_and_not_from_the_reply() {
     const TTL: Duration = Duration::from_secs(5);
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).await.unwrap();
-    let clock = builder(&database).build().await.unwrap();
+    let Proxied { _server, proxy, slow: leases, direct: clock, .. } =
+        proxied(|builder| builder).await;
     let mut ticks = Listener::of(&clock);
     let _ticking = clock.acquire("clock").ttl(Duration::from_secs(3)).await.unwrap();
-
     let held = proxy.hold_replies_to("findAndModify");
     let asked = tokio::spawn(leases.acquire("a").ttl(TTL).renew(false).into_future());
     held.held(1).await;
@@ -128,11 +137,8 @@ async fn validity_counts_from_the_request_and_not_from_the_reply() {
 // The defect of node-redlock: a lock is handed out that has already expired.
 #[tokio::test]
 async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).max_clock_skew(Duration::ZERO).await.unwrap();
-    let others = builder(&database).build().await.unwrap();
-
+    let proxied = proxied(|builder| builder.max_clock_skew(Duration::ZERO)).await;
+    let Proxied { _server, database, proxy, slow: leases, direct: others } = proxied;
     let held = proxy.hold_replies_to("findAndModify");
     let asked = tokio::spawn(leases.acquire("a").ttl(TTL).into_future());
     held.held(1).await;
@@ -178,14 +184,11 @@ async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
         let lease = leases.acquire("a").ttl(TTL).await.unwrap();
         let others = backend.builder().owner("thief").build().await.unwrap();
         others.release("a", lease.value()).await.unwrap();
-        let Attempt::Granted(theirs) = others.try_acquire("a").await.unwrap() else {
-            panic!("it is free");
-        };
-        let reason = soon("the loss", lease.lost()).await;
-        let LostReason::TakenOver { by: Some(by), .. } = &reason else {
-            panic!("{reason}");
-        };
-        assert!(by.starts_with("thief@"), "{by}");
+        let theirs = granted(&others, "a").await;
+        match soon("the loss", lease.lost()).await {
+            LostReason::TakenOver { by: Some(by), .. } => assert!(by.starts_with("thief@"), "{by}"),
+            reason => panic!("{reason}"),
+        }
         assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
         assert!(others.get("a").await.unwrap().is_some());
         assert!(theirs.is_valid());

@@ -1,14 +1,14 @@
 //! A server without majority reads: MongoDB 4.4 can be started so. It answers such reads with code 148
 //! (`ReadConcernMajorityNotEnabled`); here a fail point does.
 
-use mongo_lease::{Lease, LeaseManager, Released};
+use mongo_lease::{Lease, Released};
 use mongo_lease_testbed::FailCommand;
 
 use super::{granted, names, start_calls};
 use crate::common::patient;
 use crate::lent::lent_database;
 use crate::patience::until_nothing_is_left;
-use crate::spy::Spy;
+use crate::spy::spied_at;
 
 const CALLS: usize = 60;
 
@@ -20,8 +20,7 @@ fn without_majority_reads() -> FailCommand {
 #[tokio::test]
 async fn batched_calls_are_granted_without_majority_reads() {
     let (server, database) = lent_database().await;
-    let (client, spy) = Spy::client(&server).await;
-    let leases = patient(LeaseManager::builder(&database.through(&client))).build().await.unwrap();
+    let (leases, spy) = spied_at(&server, &database, patient).await;
     let refused = without_majority_reads().enable(server.uri()).await;
     let first = granted(start_calls(&leases, names("first", CALLS))).await;
     assert!(first.iter().all(Lease::is_valid));
@@ -43,8 +42,7 @@ async fn batched_calls_are_granted_without_majority_reads() {
 #[tokio::test]
 async fn a_lookup_without_majority_reads_reads_locally() {
     let (server, database) = lent_database().await;
-    let (client, spy) = Spy::client(&server).await;
-    let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    let (leases, spy) = spied_at(&server, &database, |builder| builder).await;
     let lease = leases.acquire("nightly").await.unwrap();
     let refused = without_majority_reads().times(1).enable(server.uri()).await;
     spy.commands();
