@@ -4,12 +4,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, try_join_all};
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{
-    Attempt, Error, LeaseInfo, LeaseManager, LeaseManagerBuilder, LostReason, Released,
-};
+use mongo_lease::{Error, LeaseInfo, LeaseManager, LeaseManagerBuilder, LostReason, Released};
 use mongo_lease_testbed::TestDatabase;
 
-use crate::common::{TryOnce, builder, document, setup};
+use crate::common::{TryOnce, builder, document, granted, refused, setup};
 use crate::lent::{LentServer, lent_database};
 use crate::patience::{bounded, locks};
 
@@ -56,14 +54,11 @@ async fn come_and_go(leases: &LeaseManager, prefix: &str) {
         let name = format!("{prefix}:{name}");
         let lease = leases.acquire(&name).hold_at_least(HOLD).await.unwrap();
         assert_eq!(lease.release().await.unwrap(), Released::Released);
-        let Attempt::Busy(kept) = leases.try_acquire(&name).await.unwrap() else {
-            panic!("{name} is to stay taken");
-        };
-        let value = kept.value.unwrap();
+        let value = refused(leases, &name).await.value.unwrap();
         assert!(LeaseInfo::is_tombstone_value(&value), "{value}");
         // An operator frees it, with that very value.
         assert_eq!(leases.release(&name, value).await.unwrap(), Released::Released);
-        let lease = leases.try_acquire(&name).await.unwrap().granted().expect("it is free");
+        let lease = granted(leases, &name).await;
         assert_eq!(lease.release().await.unwrap(), Released::Released);
     }
 }
