@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Error, Lease, LeaseManager, LostReason, Tuning};
 use mongo_lease_testbed::FailCommand;
@@ -15,12 +16,8 @@ use crate::patience::{BUSY_MACHINE, PATIENCE, locks, soon};
 use crate::permits::{granted, queued_by};
 
 async fn hold(leases: &LeaseManager, how_many: usize) -> Vec<Lease> {
-    let mut asked = JoinSet::new();
-    for number in 0..how_many {
-        let acquire = leases.acquire(format!("lease:{number}"));
-        asked.spawn(async move { acquire.await.unwrap() });
-    }
-    asked.join_all().await
+    let acquire = |number| leases.acquire(format!("lease:{number}")).into_future();
+    try_join_all((0..how_many).map(acquire)).await.unwrap()
 }
 
 async fn assert_all_are_told(held: &[Lease]) {

@@ -56,8 +56,7 @@ async fn waiting_calls_of_one_process_recheck_by_one_of_them() {
         calls.push(queued_by(&leases, patient_reader).await);
     }
     // These wait in their process.
-    let more = (0..4).map(|_| tokio::spawn(patient_reader(&leases).into_future()));
-    calls.extend(more);
+    calls.extend((0..4).map(|_| tokio::spawn(patient_reader(&leases).into_future())));
     until("all have a heartbeat in common", async || {
         spy.commands().iter().any(|sent| entries(sent) == CALLS).then_some(())
     })

@@ -5,16 +5,15 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Error, Event, LeaseManager};
+use mongo_lease::{Event, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinSet;
 
 use crate::common::builder;
 use crate::lent::{lent_database, lent_setup};
 use crate::line::{all_granted, in_line};
-use crate::patience::{
-    BUSY_MACHINE, Listener, PATIENCE, locks, soon, until, until_nothing_is_left,
-};
+use crate::patience::{Listener, PATIENCE, locks, soon, until, until_nothing_is_left};
+use crate::waiting::ends_in_vain;
 
 /// The sizes of the driver's pool; 10 is its default.
 const POOLS: [u32; 3] = [1, 2, 10];
@@ -39,15 +38,10 @@ async fn settled(events: &mut Listener) -> bool {
 }
 
 /// Waits of all lengths for names that are held, some of them for the same.
-fn many_waits(leases: &LeaseManager, waits: &mut JoinSet<(Duration, Duration, Error)>) {
+fn many_waits(leases: &LeaseManager, waits: &mut JoinSet<()>) {
     for number in 0..16_u32 {
         let wait = Duration::from_secs(3) + Duration::from_millis(40) * number;
-        let asking = leases.acquire(format!("held:{}", number % 3)).wait(wait).into_future();
-        waits.spawn(async move {
-            let started = Instant::now();
-            let error = asking.await.unwrap_err();
-            (wait, started.elapsed(), error)
-        });
+        waits.spawn(ends_in_vain(leases.acquire(format!("held:{}", number % 3)), wait));
     }
 }
 
@@ -73,9 +67,7 @@ async fn queued_waits_end_at_their_deadlines_with_any_pool_size() {
     assert_eq!(streams, [false, true, true]);
     let some = waits.len() * 2 / 3;
     while let Some(ended) = soon("the end of a wait", waits.join_next()).await {
-        let (wait, took, error) = ended.unwrap();
-        assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-        assert!(took >= wait && took < wait + BUSY_MACHINE, "{wait:?}: {took:?}");
+        ended.unwrap();
         if waits.len() == some {
             server.mongod().pause();
         }
