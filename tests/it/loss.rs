@@ -74,8 +74,6 @@ async fn a_holder_on_a_stopped_server_is_told_before_the_next_grant() {
     contest.until_the_next_grant(|| server.mongod().resume()).await;
 }
 
-// The defects of DistributedLock.MongoDB (it checks for loss only between renewals) and of client-go (a renewal that
-// hangs for a minute makes two leaders).
 #[tokio::test]
 async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
     let server = Server::start();
@@ -114,7 +112,6 @@ async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
     assert!(!lease.is_valid());
 }
 
-// The defect of DistributedLock.MongoDB: a lease that is counted from the reply.
 #[tokio::test]
 async fn validity_counts_from_the_request_and_not_from_the_reply() {
     const TTL: Duration = Duration::from_secs(5);
@@ -134,7 +131,6 @@ async fn validity_counts_from_the_request_and_not_from_the_reply() {
     assert!(lease.remaining() < TTL - on_its_way, "{:?} are left", lease.remaining());
 }
 
-// The defect of node-redlock: a lock is handed out that has already expired.
 #[tokio::test]
 async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
     let proxied = proxied(|builder| builder.max_clock_skew(Duration::ZERO)).await;
@@ -151,8 +147,6 @@ async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
     assert!(lease.expires_at().timestamp_millis() > first);
 }
 
-// The defect of Rust `distributed-lock-mongo`: a loss signal that fires after some microseconds, because its sender is
-// dropped at once.
 #[tokio::test]
 async fn the_signal_of_the_loss_is_silent_while_the_lease_is_held() {
     check(async |backend| {
@@ -176,7 +170,6 @@ async fn the_signal_of_the_loss_is_silent_while_the_lease_is_held() {
     .await;
 }
 
-/// An operator frees the name and somebody else acquires it: the holder learns the new holder.
 #[tokio::test]
 async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
     check(async |backend| {
@@ -196,7 +189,6 @@ async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
     .await;
 }
 
-/// The work does not go on after the end of the lock.
 #[tokio::test]
 async fn work_that_outlives_the_lease_is_dropped_and_its_holder_told() {
     check(async |backend| {

@@ -130,11 +130,6 @@ impl Use {
             Use::Readers => usize::MAX,
         }
     }
-
-    /// How many of ours want the same name.
-    fn contenders(self) -> usize {
-        if self == Use::Exclusive { 2 } else { 3 }
-    }
 }
 
 #[derive(Clone, Copy)]
@@ -190,7 +185,7 @@ impl Contest {
             }
             let crash = round % CRASH_EVERY == 0;
             let mut contenders = JoinSet::new();
-            for _ in 0..self.how.contenders() {
+            for _ in 0..if self.how == Use::Exclusive { 2 } else { 3 } {
                 contenders.spawn(self.clone().one_of_ours(crash));
             }
             for _ in 0..2 {

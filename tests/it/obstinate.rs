@@ -128,7 +128,6 @@ async fn a_unique_index_on_value_allows_one_lease_in_shared_use() {
     assert!(other().await.unwrap().is_shared());
 }
 
-/// Each release deletes.
 #[tokio::test]
 async fn a_refused_tombstone_is_deleted_at_once_and_company_too() {
     const NAMES: usize = 40;
@@ -172,7 +171,6 @@ async fn a_refused_hold_at_least_is_an_error_at_once() {
     }
 }
 
-/// The reason is the same as for a deleted document.
 #[tokio::test]
 async fn a_loss_to_a_tombstone_reads_removed_also_where_it_is_kept() {
     let (database, leases) = setup().await;

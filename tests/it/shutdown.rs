@@ -85,7 +85,6 @@ async fn after_a_shutdown_every_call_fails_with_shut_down() {
     .await;
 }
 
-/// A caller that dropped its shutdown, and calls again, gets everything else ended.
 #[tokio::test]
 async fn a_shutdown_that_was_dropped_goes_on_with_the_next_call() {
     let (server, database, leases) = lent_setup().await;
@@ -129,7 +128,6 @@ async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// A call without a wait does not wait for a database that hangs when its manager has been shut down.
 #[tokio::test]
 async fn a_call_that_asks_once_ends_with_the_shutdown() {
     let (server, database) = lent_database().await;

@@ -92,7 +92,6 @@ async fn waits_end_at_their_deadlines_when_the_server_hangs() {
     assert!(leases.acquire("new:1").await.unwrap().is_valid());
 }
 
-/// npm mongo-locks, alturkovic: expiry by the TTL monitor alone. gritse: the waiter sleeps past the end of the lease.
 #[tokio::test]
 async fn a_waiter_follows_a_crashed_holder_without_the_ttl_monitor() {
     // Its TTL monitor runs once a minute.

@@ -46,7 +46,6 @@ async fn all_waiters_are_served_after_the_ttl_monitor_drops_the_queue() {
     assert_served_soon(&database, crowd, key.token()).await;
 }
 
-/// A waiter whose collection, or index, has gone.
 #[tokio::test]
 async fn who_waits_is_told_when_collection_or_index_is_dropped() {
     for (dropped, recheck_every) in [("collection", NEVER), ("index", Duration::from_secs(1))] {

@@ -152,7 +152,6 @@ async fn a_promotion_before_the_beginning_of_the_stream_is_not_missed() {
     other.abort();
 }
 
-/// The command that opens the stream, for those who watch their servers.
 #[tokio::test]
 async fn one_stream_a_manager_is_open_and_only_while_somebody_waits() {
     let (server, database, holder) = lent_setup().await;

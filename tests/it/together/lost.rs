@@ -46,7 +46,6 @@ async fn a_lost_batch_reply_keeps_what_was_granted() {
     }
 }
 
-/// The reply to a batch of releases is lost: nobody knows which have ended, and all have.
 #[tokio::test]
 async fn releases_whose_common_reply_is_lost_are_done() {
     let Proxied { _server, database, proxy, slow: leases, .. } = proxied(|builder| builder).await;
