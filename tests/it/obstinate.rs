@@ -81,8 +81,7 @@ async fn a_unique_index_on_value_hinders_no_release() {
 
 #[tokio::test]
 async fn a_validator_against_empty_values_hinders_no_release() {
-    let validator = doc! { "bsonType": "string", "minLength": 1 };
-    let (_server, database) = with_validator(validator).await;
+    let (_server, database) = with_validator(doc! { "bsonType": "string", "minLength": 1 }).await;
     assert_unhindered(&database).await;
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Event, LeaseManager};
@@ -49,10 +49,8 @@ fn many_waits(leases: &LeaseManager, waits: &mut JoinSet<()>) {
 #[tokio::test]
 async fn queued_waits_end_at_their_deadlines_with_any_pool_size() {
     let (server, database, holder) = lent_setup().await;
-    let mut held = Vec::new();
-    for number in 0..3 {
-        held.push(holder.acquire(format!("held:{number}")).await.unwrap());
-    }
+    let acquire = |number| holder.acquire(format!("held:{number}")).into_future();
+    let held = try_join_all((0..3).map(acquire)).await.unwrap();
     let mut waits = JoinSet::new();
     let mut streams = Vec::new();
     let mut all = Vec::new();

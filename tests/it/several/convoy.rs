@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use mongo_lease::{LeaseManager, LeaseSet, MemoryStore};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -84,10 +85,7 @@ async fn run(pause_millis: u64) -> Waits {
     let store = MemoryStore::new();
     let waits = Arc::<Mutex<Waits>>::default();
     let mut tasks = JoinSet::new();
-    let mut managers = Vec::new();
-    for _ in 0..5 {
-        managers.push(manager(&store).await);
-    }
+    let managers = join_all((0..5).map(|_| manager(&store))).await;
     for (number, leases) in (0..TASKS).zip(managers.iter().cycle()) {
         tasks.spawn(task(leases.clone(), number, pause_millis, Arc::clone(&waits)));
     }
