@@ -67,8 +67,7 @@ async fn a_release_whose_reply_is_lost_is_unknown_and_done() {
 #[tokio::test]
 async fn a_write_concern_error_is_neither_a_grant_nor_a_refusal() {
     let (server, database, leases) = lent_setup().await;
-    let unconfirmed =
-        async |command: FailCommand| command.write_concern_error(64).enable(server.uri()).await;
+    let unconfirmed = |command: FailCommand| command.write_concern_error(64).enable(server.uri());
     // Written three times, and each time without a confirmation by a majority.
     let guard = unconfirmed(FailCommand::on(&["findAndModify"]).times(3)).await;
     let started = Instant::now();

@@ -113,10 +113,8 @@ async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
     let slow = slow.enable(server.uri()).await;
     let mut asked = JoinSet::new();
     for number in 0..20 {
-        let waiting = leases.acquire(format!("a:{number}"));
-        let once = leases.acquire(format!("b:{number}")).wait(Duration::ZERO);
-        asked.spawn(waiting.into_future());
-        asked.spawn(once.into_future());
+        asked.spawn(leases.acquire(format!("a:{number}")).into_future());
+        asked.spawn(leases.acquire(format!("b:{number}")).wait(Duration::ZERO).into_future());
     }
     // Two alone, and all later ones together.
     slow.wait_times_entered(3).await;

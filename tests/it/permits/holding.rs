@@ -13,9 +13,6 @@ use crate::common::{builder, setup};
 use crate::patience::{Listener, bounded, locks, until};
 use crate::spy::spied;
 
-/// No time, and too large to be added to one.
-const MAX: Bson = Bson::Int64(i64::MAX);
-
 /// Trap 4: the reply to a renewal counts documents. The renewal names all holders of one, and then renews none. The
 /// loss is noticed, and the others are renewed again at once.
 #[tokio::test]
@@ -78,9 +75,10 @@ async fn a_damaged_number_fails_no_other_renewal() {
     let names = ["count", "sound", "time", "times"];
     let acquires = names.map(|name| leases.semaphore(name, 2).acquire().into_future());
     let held = bounded(try_join_all(acquires)).await.unwrap();
-    let text = Bson::from("many");
+    // The number is no time, and too large to be added to one.
+    let (text, huge) = (Bson::from("many"), Bson::from(i64::MAX));
     let damages =
-        [("count", "writes", text.clone()), ("time", "ttlMs", text), ("times", "ttlMs", MAX)];
+        [("count", "writes", text.clone()), ("time", "ttlMs", text), ("times", "ttlMs", huge)];
     for (name, field, damage) in damages {
         let change = doc! { "$set": { format!("holders.0.{field}"): damage } };
         let changed = locks(&database).update_one(doc! { "name": name }, change).await.unwrap();

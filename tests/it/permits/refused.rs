@@ -18,7 +18,6 @@ async fn bad_options_are_refused_by_their_names() {
         let calls = [
             ("limit", limited(0)),
             ("limit", limited(1_001)),
-            ("limit", limited(u32::MAX)),
             ("permits", acquire().permits(0)),
             ("permits", acquire().permits(2)),
             ("permits", limited(5).permits(0)),

@@ -12,7 +12,6 @@ use crate::patience::{soon, until, until_nothing_is_left};
 use crate::recipe::{Flavour, Recipe};
 
 const WAITERS: usize = 6;
-const LONG: Duration = Duration::from_secs(60);
 
 /// It deletes the document at its end, and the queue with it.
 #[tokio::test]
@@ -22,7 +21,7 @@ async fn all_waiters_are_served_after_a_foreign_release_by_delete() {
     let before = lease.token().unwrap();
     lease.release().await.unwrap();
     let recipe = Recipe::new(&database, Flavour::Correct);
-    let theirs = recipe.lock("a", LONG).await.expect("it is free");
+    let theirs = recipe.lock("a", Duration::from_secs(60)).await.expect("it is free");
     let crowd = Crowd::of(WAITERS, &builder(&database)).await;
     assert!(recipe.unlock("a", &theirs).await);
     crowd.all_served(before).await;
