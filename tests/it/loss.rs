@@ -89,7 +89,6 @@ async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
     std::mem::forget(hanging);
 }
 
-/// The renewals happen, and their replies are lost: the holder counts only confirmed ones.
 #[tokio::test]
 async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
     const TTL: Duration = Duration::from_secs(6);

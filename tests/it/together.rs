@@ -22,6 +22,9 @@ use crate::patience::bounded;
 /// More calls than are sent at once and alone. Those behind them travel in a batch.
 const FILLERS: usize = 8;
 
+/// Enough for several batches.
+const CALLS: usize = 60;
+
 type PendingAcquire = JoinHandle<Result<Attempt>>;
 
 fn names(what: &str, how_many: usize) -> Vec<String> {

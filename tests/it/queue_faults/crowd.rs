@@ -22,9 +22,7 @@ pub(super) struct Crowd {
 pub(super) struct Turn {
     /// Its number in the order of arrival.
     number: usize,
-    /// The token of its grant.
     pub(super) token: Token,
-    /// When it was granted.
     at: Instant,
 }
 

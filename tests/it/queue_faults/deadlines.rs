@@ -128,7 +128,6 @@ async fn in_pools_of_1_and_2_a_waiter_is_granted_and_blocks_nothing() {
     waiters_are_granted([(1, 1), (2, 1)], BLOCKED).await;
 }
 
-/// More managers with streams than the pool that they share has connections.
 #[tokio::test]
 async fn managers_sharing_a_small_pool_are_granted_and_block_nothing() {
     waiters_are_granted([(2, 3), (10, 12)], STARVED).await;

@@ -14,7 +14,6 @@ use crate::patience::{BUSY_MACHINE, locks, soon, until, until_nothing_is_left};
 
 const LIFE: Duration = Duration::from_secs(3);
 
-/// All are served now, and nothing is left.
 async fn assert_served_soon(database: &TestDatabase, crowd: Crowd, before: Token) {
     let started = Instant::now();
     crowd.all_served(before).await;

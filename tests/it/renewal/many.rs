@@ -152,7 +152,6 @@ async fn leases_lost_among_many_are_found_and_the_others_stay_held() {
     assert_eq!(lost["lease:90"], LostReason::Removed);
     assert_eq!(lost["lease:110"], LostReason::Removed);
 
-    // Each of the others is renewed once more, and none is lost.
     let others = held.keys().filter(|name| !lost.contains_key(*name));
     until_all_renewed(&mut events, others, 1, |_| false).await;
     assert!(held.iter().all(|(name, lease)| lease.is_valid() != lost.contains_key(name)));

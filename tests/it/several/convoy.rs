@@ -104,7 +104,6 @@ async fn sets_below_saturation_form_no_convoy() {
     assert!(sets.in_vain * 20 < sets.granted, "{} in vain", sets.in_vain);
 }
 
-/// With more calls than the names can serve, calls for sets are still granted.
 #[tokio::test(start_paused = true)]
 async fn sets_are_granted_under_saturation_too() {
     let sets = run(0).await.sets;

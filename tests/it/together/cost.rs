@@ -70,7 +70,6 @@ async fn a_lone_call_is_one_command_whatever_it_finds() {
     assert_eq!(spy.failures(), Vec::<String>::new());
 }
 
-/// Twenty-five calls of each of two managers for each of eight names.
 #[tokio::test]
 async fn one_of_many_calls_for_a_lease_is_granted_and_others_see_it() {
     const NAMES: usize = 8;

@@ -8,11 +8,9 @@ use mongo_lease::mongodb::bson::doc;
 use mongo_lease_testbed::FailCommand;
 use tokio::task::JoinHandle;
 
-use super::{PendingAcquire, grants_in_oplog, names, start_calls};
+use super::{CALLS, PendingAcquire, grants_in_oplog, names, start_calls};
 use crate::lent::{Proxied, lent_database, proxied};
 use crate::patience::{bounded, locks, until, until_nothing_is_left};
-
-const CALLS: usize = 60;
 
 async fn until_all_are_granted(database: &Database) {
     let granted = async || (grants_in_oplog(database).await.len() == CALLS).then_some(());

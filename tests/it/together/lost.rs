@@ -5,18 +5,15 @@ use std::time::Duration;
 use mongo_lease::{Lease, Released};
 use mongo_lease_testbed::{FailCommand, Loss, Proxy, ReplicaSet};
 
-use super::{GrantRecord, assert_in_order, granted, grants_in_oplog, names, start_calls};
+use super::{CALLS, GrantRecord, assert_in_order, granted, grants_in_oplog, names, start_calls};
 use crate::blocked::start_releases;
 use crate::common::{assert_done, builder, document};
 use crate::lent::{Proxied, proxied};
 use crate::loss::attentive_database;
 use crate::patience::{joined, soon, until_nothing_is_left};
 
-const CALLS: usize = 60;
-
 type Lose = fn(&Proxy) -> Loss;
 
-/// Sixty calls at once; one message of their batches is lost: all are granted, each once, and all can be released.
 #[tokio::test]
 async fn a_lost_batch_reply_keeps_what_was_granted() {
     let losses: [(&str, Lose); 3] = [

@@ -4,24 +4,17 @@
 use mongo_lease::{Lease, Released};
 use mongo_lease_testbed::FailCommand;
 
-use super::{granted, names, start_calls};
+use super::{CALLS, granted, names, start_calls};
 use crate::common::patient;
 use crate::lent::lent_database;
 use crate::patience::until_nothing_is_left;
 use crate::spy::spied_at;
 
-const CALLS: usize = 60;
-
-/// Reads are refused.
-fn without_majority_reads() -> FailCommand {
-    FailCommand::on(&["find"]).error_code(148)
-}
-
 #[tokio::test]
 async fn batched_calls_are_granted_without_majority_reads() {
     let (server, database) = lent_database().await;
     let (leases, spy) = spied_at(&server, &database, patient).await;
-    let refused = without_majority_reads().enable(server.uri()).await;
+    let refused = FailCommand::on(&["find"]).error_code(148).enable(server.uri()).await;
     let first = granted(start_calls(&leases, names("first", CALLS))).await;
     assert!(first.iter().all(Lease::is_valid));
 
@@ -44,7 +37,7 @@ async fn a_lookup_without_majority_reads_reads_locally() {
     let (server, database) = lent_database().await;
     let (leases, spy) = spied_at(&server, &database, |builder| builder).await;
     let lease = leases.acquire("nightly").await.unwrap();
-    let refused = without_majority_reads().times(1).enable(server.uri()).await;
+    let refused = FailCommand::on(&["find"]).error_code(148).times(1).enable(server.uri()).await;
     spy.commands();
     for _ in 0..2 {
         let info = leases.get("nightly").await.unwrap().expect("it is held");
