@@ -8,8 +8,6 @@ use crate::common::builder;
 use crate::loss::{attentive, attentive_database};
 use crate::patience::{MUCH_PATIENCE, until_nothing_is_left};
 
-const WAITERS: usize = 20;
-
 /// Twenty are in the queue, each with a manager and a client of its own. The primary has the fault during the
 /// hand-offs: after `served` of them, or together with the first release if that is 0.
 async fn all_are_served_in_order(served: usize, fault: impl AsyncFnOnce(&ReplicaSet, usize)) {
@@ -19,7 +17,7 @@ async fn all_are_served_in_order(served: usize, fault: impl AsyncFnOnce(&Replica
     let lease = leases.acquire("a").ttl(2 * MUCH_PATIENCE).await.unwrap();
     let before = lease.token().unwrap();
     let mut crowd = Crowd::default();
-    for _ in 0..WAITERS {
+    for _ in 0..20 {
         let own = database.through(&set.client_with(attentive).await);
         crowd.join(LeaseManager::builder(&own).build().await.unwrap()).await;
     }

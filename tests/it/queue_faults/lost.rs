@@ -12,8 +12,6 @@ use crate::line::{
 };
 use crate::patience::{bounded, locks, until_nothing_is_left};
 
-const WAIT: Duration = Duration::from_millis(500);
-
 /// A manager behind a proxy, whose call waits first, and one whose call waits behind that; a lease that is held, and its
 /// manager.
 async fn setup() -> (Proxied, Lease, LeaseManager) {
@@ -69,7 +67,8 @@ async fn a_join_that_comes_after_the_give_up_is_taken_out_again() {
             true => proxy.hold_next_request("findAndModify"),
             false => proxy.hold_next_reply("findAndModify"),
         };
-        let error = far.acquire("a").owner("far").wait(WAIT).await.unwrap_err();
+        let error =
+            far.acquire("a").owner("far").wait(Duration::from_millis(500)).await.unwrap_err();
         assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
         bounded(late.held(1)).await;
         let next = joined(&near, "near").await;

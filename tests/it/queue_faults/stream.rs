@@ -59,12 +59,9 @@ async fn a_stream_that_breaks_is_opened_again_and_tells_all() {
     for (what, fault, goes_on) in [
         ("a promotion before the stream is open", slow, true),
         ("Unauthorized at first", at_first().error_code(13), false),
-        ("ChangeStreamHistoryLost at first", at_first().error_code(286), false),
         // The client retries once by itself.
         ("a failover at first", at_first().error_code(10_107), false),
-        ("ChangeStreamFatalError", on_next().error_code(280), false),
         ("CursorKilled", on_next().error_code(237), false),
-        ("Unauthorized", on_next().error_code(13), false),
         ("a connection that breaks", on_next().close_connection(), true),
         ("an error that the client resumes from", resumable, true),
     ] {
