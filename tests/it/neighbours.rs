@@ -27,7 +27,7 @@ async fn a_thousand_rounds_against_the_plain_recipe_have_one_holder() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_rounds_have_no_permit_beside_the_recipes_lock() {
-    assert_is_clean(Use::Permits).await;
+    assert_is_clean(Use::Permits(2)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,12 +49,12 @@ async fn assert_is_clean(how: Use) {
 async fn the_contest_detects_each_defect() {
     for (flavour, how) in [
         (Flavour::IgnoresExpiry, Use::Exclusive),
-        (Flavour::IgnoresExpiry, Use::Permits),
+        (Flavour::IgnoresExpiry, Use::Permits(2)),
         (Flavour::IgnoresExpiry, Use::Readers),
         (Flavour::ReleasesByNameAlone, Use::Exclusive),
-        (Flavour::ReleasesByNameAlone, Use::Permits),
+        (Flavour::ReleasesByNameAlone, Use::Permits(2)),
         (Flavour::ReleasesByNameAlone, Use::Readers),
-        (Flavour::Correct, Use::OneTooMany),
+        (Flavour::Correct, Use::Permits(3)),
     ] {
         let seen = contest(flavour, how).await;
         assert!(seen.too_many > 0, "{flavour:?}, {how:?}: {seen:?}");
@@ -105,20 +105,17 @@ struct Tally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Exclusive,
-    /// One permit each, of two.
-    Permits,
+    /// One permit each, under this limit. The guarded resource allows two.
+    Permits(u32),
     Readers,
-    /// A negative control: permits of three, where the guarded resource allows two.
-    OneTooMany,
 }
 
 impl Use {
     fn acquire(self, leases: &LeaseManager, name: &str) -> Acquire {
         match self {
             Use::Exclusive => leases.acquire(name),
-            Use::Permits => leases.semaphore(name, 2).acquire(),
+            Use::Permits(limit) => leases.semaphore(name, limit).acquire(),
             Use::Readers => leases.acquire(name).shared(),
-            Use::OneTooMany => leases.semaphore(name, 3).acquire(),
         }
     }
 
@@ -126,7 +123,7 @@ impl Use {
     fn limit(self) -> usize {
         match self {
             Use::Exclusive => 1,
-            Use::Permits | Use::OneTooMany => 2,
+            Use::Permits(_) => 2,
             Use::Readers => usize::MAX,
         }
     }

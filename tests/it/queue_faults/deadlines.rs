@@ -27,30 +27,17 @@ async fn pooled(server: &Server, database: &TestDatabase, size: u32) -> Database
     database.through(&client)
 }
 
-/// Returns when it is decided whether there is a stream.
-async fn settled(events: &mut Listener) -> bool {
-    let settled = |event: &Event| match event {
-        Event::Watching => Some(true),
-        Event::Polling { .. } => Some(false),
-        _ => None,
-    };
-    events.find(settled).await
-}
-
-/// Waits of all lengths for names that are held, some of them for the same.
-fn many_waits(leases: &LeaseManager, waits: &mut JoinSet<()>) {
-    for number in 0..16_u32 {
-        let wait = Duration::from_secs(3) + Duration::from_millis(40) * number;
-        waits.spawn(ends_in_vain(leases.acquire(format!("held:{}", number % 3)), wait));
-    }
-}
-
 /// Some of them end before the primary stops, and most while it is stopped.
 #[tokio::test]
 async fn queued_waits_end_at_their_deadlines_with_any_pool_size() {
     let (server, database, holder) = lent_setup().await;
     let acquire = |number| holder.acquire(format!("held:{number}")).into_future();
     let held = try_join_all((0..3).map(acquire)).await.unwrap();
+    let has_stream = |event: &Event| match event {
+        Event::Watching => Some(true),
+        Event::Polling { .. } => Some(false),
+        _ => None,
+    };
     let mut waits = JoinSet::new();
     let mut streams = Vec::new();
     let mut all = Vec::new();
@@ -58,8 +45,11 @@ async fn queued_waits_end_at_their_deadlines_with_any_pool_size() {
         let through = pooled(&server, &database, size).await;
         let leases = LeaseManager::builder(&through).build().await.unwrap();
         let mut events = Listener::of(&leases);
-        many_waits(&leases, &mut waits);
-        streams.push(settled(&mut events).await);
+        for number in 0..16_u32 {
+            let wait = Duration::from_secs(3) + Duration::from_millis(40) * number;
+            waits.spawn(ends_in_vain(leases.acquire(format!("held:{}", number % 3)), wait));
+        }
+        streams.push(events.find(has_stream).await);
         all.push(leases);
     }
     assert_eq!(streams, [false, true, true]);
