@@ -144,11 +144,10 @@ async fn contest(flavour: Flavour, how: Use) -> Tally {
     let seen = Arc::<Mutex<Tally>>::default();
     let mut contests = JoinSet::new();
     for name in 0..NAMES {
-        let ours = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
         let contest = Contest {
             name: format!("name:{name}"),
             database: (*database).clone(),
-            ours,
+            ours: builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap(),
             theirs: theirs.clone(),
             how,
             inside: Arc::default(),

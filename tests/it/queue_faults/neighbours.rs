@@ -6,8 +6,9 @@ use mongo_lease::LeaseManager;
 use mongo_lease_testbed::FailCommand;
 
 use super::crowd::Crowd;
-use crate::common::{SHORT_TTL, builder, document, setup};
+use crate::common::{SHORT_TTL, builder, setup};
 use crate::lent::lent_database;
+use crate::line::line_of;
 use crate::patience::{soon, until, until_nothing_is_left};
 use crate::recipe::{Flavour, Recipe};
 
@@ -43,8 +44,7 @@ async fn waiters_are_served_in_order_when_a_foreign_barger_dies() {
     let slow = slow.enable(server.uri()).await;
     let _theirs = until("it is theirs", async || recipe.lock("a", SHORT_TTL).await).await;
     slow.disable().await;
-    let waiting = document(&database, "a").await.unwrap();
-    assert_eq!(waiting.get_array("queue").unwrap().len(), WAITERS, "it has barged past all");
+    assert_eq!(line_of(&database, "a").await.len(), WAITERS, "it has barged past all");
 
     let barging = tokio::spawn(async move {
         loop {
