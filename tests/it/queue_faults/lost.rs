@@ -12,8 +12,8 @@ use crate::line::{
 };
 use crate::patience::{bounded, locks, until_nothing_is_left};
 
-/// A manager behind a proxy, whose call waits first, and one whose call waits behind that; a lease that is held, and its
-/// manager.
+/// A manager behind a proxy, whose call waits first, and one whose call waits behind that. Then a lease that is held,
+/// and its manager.
 async fn setup() -> (Proxied, Lease, LeaseManager) {
     let told_only = Tuning::default().recheck_every(NEVER).waiter_ttl(LONG_LIFE);
     let proxied = proxied(|builder| builder.tuning(told_only.clone()).wait(NEVER)).await;
