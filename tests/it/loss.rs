@@ -6,17 +6,31 @@ mod stopped;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease::{Attempt, Error, Lease, LeaseManager, LostReason, Released};
-use mongo_lease_testbed::{FailCommand, Server, TestDatabase};
+use mongo_lease::mongodb::options::ClientOptions;
+use mongo_lease::{Error, Lease, LostReason, Released};
+use mongo_lease_testbed::{FailCommand, ReplicaSet, Server, TestDatabase};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::both::check;
-use crate::common::{SHORT_TTL, builder, migrated};
-use crate::lent::{behind_a_proxy, lent_database};
+use crate::common::{SHORT_TTL, builder, granted, migrated};
+use crate::lent::{Proxied, lent_database, proxied};
 use crate::patience::{BUSY_MACHINE, Listener, expires_at, soon, until_free};
 
 const TTL: Duration = Duration::from_secs(3);
+
+/// The settings that the documentation recommends for quick failovers.
+pub(crate) fn attentive(options: &mut ClientOptions) {
+    options.heartbeat_freq = Some(Duration::from_millis(500));
+    options.connect_timeout = Some(Duration::from_secs(1));
+}
+
+/// A database with the indexes, through a client with these settings.
+pub(crate) async fn attentive_database(set: &ReplicaSet) -> TestDatabase {
+    let database = TestDatabase::of(&set.client_with(attentive).await);
+    let _ = builder(&database).ensure_indexes(true).build().await.unwrap();
+    database
+}
 
 /// A holder and a waiter, at a server that soon answers nobody.
 struct Contest {
@@ -60,8 +74,6 @@ async fn a_holder_on_a_stopped_server_is_told_before_the_next_grant() {
     contest.until_the_next_grant(|| server.mongod().resume()).await;
 }
 
-// The defects of DistributedLock.MongoDB (it checks for loss only between renewals) and of client-go (a renewal that
-// hangs for a minute makes two leaders).
 #[tokio::test]
 async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
     let server = Server::start();
@@ -77,13 +89,10 @@ async fn a_renewal_that_hangs_for_a_minute_does_not_delay_the_loss() {
     std::mem::forget(hanging);
 }
 
-/// The renewals happen, and their replies are lost: the holder counts only confirmed ones.
 #[tokio::test]
 async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
     const TTL: Duration = Duration::from_secs(6);
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).await.unwrap();
+    let Proxied { _server, database, proxy, slow: leases, .. } = proxied(|builder| builder).await;
     let started = Instant::now();
     let lease = leases.acquire("a").ttl(TTL).await.unwrap();
     let first = expires_at(&database, "a").await;
@@ -102,17 +111,13 @@ async fn renewals_whose_replies_are_lost_do_not_prolong_the_belief() {
     assert!(!lease.is_valid());
 }
 
-// The defect of DistributedLock.MongoDB: a lease that is counted from the reply.
 #[tokio::test]
 async fn validity_counts_from_the_request_and_not_from_the_reply() {
     const TTL: Duration = Duration::from_secs(5);
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).await.unwrap();
-    let clock = builder(&database).build().await.unwrap();
+    let Proxied { _server, proxy, slow: leases, direct: clock, .. } =
+        proxied(|builder| builder).await;
     let mut ticks = Listener::of(&clock);
     let _ticking = clock.acquire("clock").ttl(Duration::from_secs(3)).await.unwrap();
-
     let held = proxy.hold_replies_to("findAndModify");
     let asked = tokio::spawn(leases.acquire("a").ttl(TTL).renew(false).into_future());
     held.held(1).await;
@@ -125,14 +130,10 @@ async fn validity_counts_from_the_request_and_not_from_the_reply() {
     assert!(lease.remaining() < TTL - on_its_way, "{:?} are left", lease.remaining());
 }
 
-// The defect of node-redlock: a lock is handed out that has already expired.
 #[tokio::test]
 async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).max_clock_skew(Duration::ZERO).await.unwrap();
-    let others = builder(&database).build().await.unwrap();
-
+    let proxied = proxied(|builder| builder.max_clock_skew(Duration::ZERO)).await;
+    let Proxied { _server, database, proxy, slow: leases, direct: others } = proxied;
     let held = proxy.hold_replies_to("findAndModify");
     let asked = tokio::spawn(leases.acquire("a").ttl(TTL).into_future());
     held.held(1).await;
@@ -145,8 +146,6 @@ async fn a_grant_whose_reply_comes_after_its_end_is_not_handed_out() {
     assert!(lease.expires_at().timestamp_millis() > first);
 }
 
-// The defect of Rust `distributed-lock-mongo`: a loss signal that fires after some microseconds, because its sender is
-// dropped at once.
 #[tokio::test]
 async fn the_signal_of_the_loss_is_silent_while_the_lease_is_held() {
     check(async |backend| {
@@ -170,7 +169,6 @@ async fn the_signal_of_the_loss_is_silent_while_the_lease_is_held() {
     .await;
 }
 
-/// An operator frees the name and somebody else acquires it: the holder learns the new holder.
 #[tokio::test]
 async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
     check(async |backend| {
@@ -178,14 +176,11 @@ async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
         let lease = leases.acquire("a").ttl(TTL).await.unwrap();
         let others = backend.builder().owner("thief").build().await.unwrap();
         others.release("a", lease.value()).await.unwrap();
-        let Attempt::Granted(theirs) = others.try_acquire("a").await.unwrap() else {
-            panic!("it is free");
-        };
-        let reason = soon("the loss", lease.lost()).await;
-        let LostReason::TakenOver { by: Some(by), .. } = &reason else {
-            panic!("{reason}");
-        };
-        assert!(by.starts_with("thief@"), "{by}");
+        let theirs = granted(&others, "a").await;
+        match soon("the loss", lease.lost()).await {
+            LostReason::TakenOver { by: Some(by), .. } => assert!(by.starts_with("thief@"), "{by}"),
+            reason => panic!("{reason}"),
+        }
         assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
         assert!(others.get("a").await.unwrap().is_some());
         assert!(theirs.is_valid());
@@ -193,7 +188,6 @@ async fn a_lease_that_was_taken_over_is_lost_to_somebody_with_a_name() {
     .await;
 }
 
-/// The work does not go on after the end of the lock.
 #[tokio::test]
 async fn work_that_outlives_the_lease_is_dropped_and_its_holder_told() {
     check(async |backend| {

@@ -67,9 +67,9 @@ async fn a_release_whose_reply_is_lost_is_unknown_and_done() {
 #[tokio::test]
 async fn a_write_concern_error_is_neither_a_grant_nor_a_refusal() {
     let (server, database, leases) = lent_setup().await;
+    let unconfirmed = |command: FailCommand| command.write_concern_error(64).enable(server.uri());
     // Written three times, and each time without a confirmation by a majority.
-    let fault = FailCommand::on(&["findAndModify"]).times(3).write_concern_error(64);
-    let guard = fault.enable(server.uri()).await;
+    let guard = unconfirmed(FailCommand::on(&["findAndModify"]).times(3)).await;
     let started = Instant::now();
     let lease = leases.acquire("a").await.unwrap();
     assert!(started.elapsed() < BUSY_MACHINE, "{:?}", started.elapsed());
@@ -79,14 +79,12 @@ async fn a_write_concern_error_is_neither_a_grant_nor_a_refusal() {
     assert_eq!(granted_to(&found), (lease.value(), 1, 2));
     let first = lease.token().unwrap();
 
-    let fault = FailCommand::on(&["delete"]).times(1).write_concern_error(64);
-    let guard = fault.enable(server.uri()).await;
+    let guard = unconfirmed(FailCommand::on(&["delete"]).times(1)).await;
     assert_eq!(lease.release().await.unwrap(), Released::Unknown);
     assert_eq!(guard.disable().await, 1);
 
     // Never confirmed, it is no grant, and is given back.
-    let fault = FailCommand::on(&["findAndModify"]).write_concern_error(64);
-    let guard = fault.enable(server.uri()).await;
+    let guard = unconfirmed(FailCommand::on(&["findAndModify"])).await;
     let error = leases.acquire("a").wait(Duration::from_millis(500)).await.unwrap_err();
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
     guard.disable().await;

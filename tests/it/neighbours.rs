@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Acquire, Attempt, Error, LeaseManager, Released};
+use mongo_lease::{Acquire, Error, LeaseManager, Released};
 use mongo_lease_testbed::Server;
 use tokio::task::JoinSet;
 
-use crate::common::{SHORT_TTL, builder, document, migrated};
+use crate::common::{SHORT_TTL, builder, document, migrated, refused};
 use crate::patience::until;
 use crate::recipe::{Flavour, Recipe};
 
@@ -27,7 +27,7 @@ async fn a_thousand_rounds_against_the_plain_recipe_have_one_holder() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thousand_rounds_have_no_permit_beside_the_recipes_lock() {
-    assert_is_clean(Use::Permits).await;
+    assert_is_clean(Use::Permits(2)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,12 +49,12 @@ async fn assert_is_clean(how: Use) {
 async fn the_contest_detects_each_defect() {
     for (flavour, how) in [
         (Flavour::IgnoresExpiry, Use::Exclusive),
-        (Flavour::IgnoresExpiry, Use::Permits),
+        (Flavour::IgnoresExpiry, Use::Permits(2)),
         (Flavour::IgnoresExpiry, Use::Readers),
         (Flavour::ReleasesByNameAlone, Use::Exclusive),
-        (Flavour::ReleasesByNameAlone, Use::Permits),
+        (Flavour::ReleasesByNameAlone, Use::Permits(2)),
         (Flavour::ReleasesByNameAlone, Use::Readers),
-        (Flavour::Correct, Use::OneTooMany),
+        (Flavour::Correct, Use::Permits(3)),
     ] {
         let seen = contest(flavour, how).await;
         assert!(seen.too_many > 0, "{flavour:?}, {how:?}: {seen:?}");
@@ -74,9 +74,7 @@ async fn lease_and_recipe_refuse_held_and_take_over_expired_locks() {
     lease.release().await.unwrap();
 
     let theirs = recipe.lock("a", TTL).await.expect("it is free");
-    let Attempt::Busy(held) = leases.try_acquire("a").await.unwrap() else {
-        panic!("granted what another program holds");
-    };
+    let held = refused(&leases, "a").await;
     assert_eq!((held.value.as_ref(), held.owner), (Some(&theirs), None));
     assert_eq!(leases.release("a", "a guess").await.unwrap(), Released::NotHeld);
     assert!(recipe.unlock("a", &theirs).await);
@@ -107,20 +105,17 @@ struct Tally {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Exclusive,
-    /// One permit each, of two.
-    Permits,
+    /// One permit each, under this limit. The guarded resource allows two.
+    Permits(u32),
     Readers,
-    /// A negative control: permits of three, where the guarded resource allows two.
-    OneTooMany,
 }
 
 impl Use {
     fn acquire(self, leases: &LeaseManager, name: &str) -> Acquire {
         match self {
             Use::Exclusive => leases.acquire(name),
-            Use::Permits => leases.semaphore(name, 2).acquire(),
+            Use::Permits(limit) => leases.semaphore(name, limit).acquire(),
             Use::Readers => leases.acquire(name).shared(),
-            Use::OneTooMany => leases.semaphore(name, 3).acquire(),
         }
     }
 
@@ -128,14 +123,9 @@ impl Use {
     fn limit(self) -> usize {
         match self {
             Use::Exclusive => 1,
-            Use::Permits | Use::OneTooMany => 2,
+            Use::Permits(_) => 2,
             Use::Readers => usize::MAX,
         }
-    }
-
-    /// How many of ours want the same name.
-    fn contenders(self) -> usize {
-        if self == Use::Exclusive { 2 } else { 3 }
     }
 }
 
@@ -150,16 +140,14 @@ enum Side {
 async fn contest(flavour: Flavour, how: Use) -> Tally {
     let server = Server::shared();
     let database = migrated(server).await;
-    let their_client = server.client().await;
-    let theirs = Recipe::new(&database.through(&their_client), flavour);
+    let theirs = Recipe::new(&database.through(&server.client().await), flavour);
     let seen = Arc::<Mutex<Tally>>::default();
     let mut contests = JoinSet::new();
     for name in 0..NAMES {
-        let ours = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
         let contest = Contest {
             name: format!("name:{name}"),
             database: (*database).clone(),
-            ours,
+            ours: builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap(),
             theirs: theirs.clone(),
             how,
             inside: Arc::default(),
@@ -193,7 +181,7 @@ impl Contest {
             }
             let crash = round % CRASH_EVERY == 0;
             let mut contenders = JoinSet::new();
-            for _ in 0..self.how.contenders() {
+            for _ in 0..if self.how == Use::Exclusive { 2 } else { 3 } {
                 contenders.spawn(self.clone().one_of_ours(crash));
             }
             for _ in 0..2 {
@@ -229,15 +217,13 @@ impl Contest {
 
     async fn one_of_theirs(self, crash: bool) {
         let ttl = if crash { CRASH_TTL } else { TTL };
-        let value = match self.theirs.lock(&self.name, ttl).await {
-            Some(value) => value,
-            None => {
-                // A holder that wakes again releases the lease that it believes to hold, and acquires anew.
-                self.theirs.unlock(&self.name, "of long ago").await;
-                let Some(value) = self.theirs.lock(&self.name, ttl).await else { return };
-                value
-            }
-        };
+        let mut value = self.theirs.lock(&self.name, ttl).await;
+        if value.is_none() {
+            // A holder that wakes again releases the lease that it believes to hold, and acquires anew.
+            self.theirs.unlock(&self.name, "of long ago").await;
+            value = self.theirs.lock(&self.name, ttl).await;
+        }
+        let Some(value) = value else { return };
         self.seen.lock().unwrap().theirs += 1;
         if !crash {
             self.visit(Side::Theirs).await;

@@ -4,12 +4,10 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, try_join_all};
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{
-    Attempt, Error, LeaseInfo, LeaseManager, LeaseManagerBuilder, LostReason, Released,
-};
+use mongo_lease::{Error, LeaseInfo, LeaseManager, LeaseManagerBuilder, LostReason, Released};
 use mongo_lease_testbed::TestDatabase;
 
-use crate::common::{TryOnce, builder, document, setup};
+use crate::common::{TryOnce, builder, document, granted, refused, setup};
 use crate::lent::{LentServer, lent_database};
 use crate::patience::{bounded, locks};
 
@@ -56,14 +54,11 @@ async fn come_and_go(leases: &LeaseManager, prefix: &str) {
         let name = format!("{prefix}:{name}");
         let lease = leases.acquire(&name).hold_at_least(HOLD).await.unwrap();
         assert_eq!(lease.release().await.unwrap(), Released::Released);
-        let Attempt::Busy(kept) = leases.try_acquire(&name).await.unwrap() else {
-            panic!("{name} is to stay taken");
-        };
-        let value = kept.value.unwrap();
+        let value = refused(leases, &name).await.value.unwrap();
         assert!(LeaseInfo::is_tombstone_value(&value), "{value}");
         // An operator frees it, with that very value.
         assert_eq!(leases.release(&name, value).await.unwrap(), Released::Released);
-        let lease = leases.try_acquire(&name).await.unwrap().granted().expect("it is free");
+        let lease = granted(leases, &name).await;
         assert_eq!(lease.release().await.unwrap(), Released::Released);
     }
 }
@@ -86,8 +81,7 @@ async fn a_unique_index_on_value_hinders_no_release() {
 
 #[tokio::test]
 async fn a_validator_against_empty_values_hinders_no_release() {
-    let validator = doc! { "bsonType": "string", "minLength": 1 };
-    let (_server, database) = with_validator(validator).await;
+    let (_server, database) = with_validator(doc! { "bsonType": "string", "minLength": 1 }).await;
     assert_unhindered(&database).await;
 }
 
@@ -133,7 +127,6 @@ async fn a_unique_index_on_value_allows_one_lease_in_shared_use() {
     assert!(other().await.unwrap().is_shared());
 }
 
-/// Each release deletes.
 #[tokio::test]
 async fn a_refused_tombstone_is_deleted_at_once_and_company_too() {
     const NAMES: usize = 40;
@@ -177,7 +170,6 @@ async fn a_refused_hold_at_least_is_an_error_at_once() {
     }
 }
 
-/// The reason is the same as for a deleted document.
 #[tokio::test]
 async fn a_loss_to_a_tombstone_reads_removed_also_where_it_is_kept() {
     let (database, leases) = setup().await;

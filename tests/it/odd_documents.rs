@@ -94,10 +94,8 @@ async fn a_grant_that_another_program_left_behind_speaks_of_nobody() {
 }
 
 fn all_types() -> Vec<(&'static str, Bson)> {
-    let mut all = of_every_other_type();
-    all.push(("null", Bson::Null));
-    all.push(("date", DateTime::now().into()));
-    all
+    let more = [("null", Bson::Null), ("date", DateTime::now().into())];
+    of_every_other_type().into_iter().chain(more).collect()
 }
 
 fn in_seconds(seconds: i64) -> DateTime {

@@ -13,21 +13,19 @@ use crate::patience::{bounded, locks};
 #[tokio::test]
 async fn documents_of_another_format_are_refused_at_build() {
     let old = doc! { "value": "v", "allowanceMs": 1_000_i64 };
-    let documents = [
+    for (list, mut document) in [
         ("grant", doc! { "grant": old.clone() }),
         ("queue", doc! { "queue": [{ "value": "w" }, old.clone()] }),
         ("holders", doc! { "holders": [old] }),
-    ];
-    for (list, mut document) in documents {
+    ] {
         let database = migrated(Server::shared()).await;
         document.extend(doc! { "name": "a", "value": "v", "expiresAt": DateTime::MAX });
         locks(&database).insert_one(document).await.unwrap();
-        let builders = [
+        for builder in [
             builder(&database),
             builder(&database).read_only(true),
             builder(&database).assume_indexes(true),
-        ];
-        for builder in builders {
+        ] {
             let error = builder.build().await.expect_err("no manager is built");
             let Error::NotMigrated { problem, .. } = &error else { panic!("{error:?}") };
             let wanted = format!("documents in an unsupported format (field `{list}.allowanceMs`)");

@@ -67,7 +67,6 @@ async fn a_call_that_waits_in_its_process_is_sent_once() {
     assert_eq!(leases.shutdown().await.released, CALLS);
 }
 
-/// The commands of a server that hangs are repeated in commands as large as they were.
 #[tokio::test]
 async fn calls_of_a_server_that_hangs_are_repeated_together() {
     const ATTEMPT: Duration = Duration::from_secs(2);

@@ -13,17 +13,14 @@ mod waiting;
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::Document;
-use mongo_lease::{Acquire, Event, Lease, LeaseManager, Result, Tuning};
-use tokio::task::JoinHandle;
+use mongo_lease::{Acquire, Lease, LeaseManager, Tuning};
 
 use crate::both::Backend;
-use crate::patience::{Listener, soon};
+use crate::line::{Waiting, in_line, in_line_watching};
+pub(crate) use crate::line::{dropped, granted};
 
 /// How a call asks for the lease `a`.
 pub(crate) type Ask = fn(&LeaseManager) -> Acquire;
-
-/// A call under way.
-pub(crate) type Call = JoinHandle<Result<Lease>>;
 
 pub(crate) fn writer(leases: &LeaseManager) -> Acquire {
     leases.acquire("a")
@@ -50,12 +47,10 @@ pub(crate) async fn patient(backend: &Backend) -> LeaseManager {
 pub(crate) async fn queued(
     backend: &Backend,
     options: impl FnOnce(&LeaseManager) -> Acquire,
-) -> (LeaseManager, Call) {
+) -> (LeaseManager, Waiting) {
     let leases = patient(backend).await;
-    let mut events = Listener::of(&leases);
-    let call = queued_by(&leases, options).await;
     // Its first attempts were without the stream.
-    events.watching().await;
+    let call = in_line_watching(&leases, options(&leases)).await;
     (leases, call)
 }
 
@@ -63,20 +58,12 @@ pub(crate) async fn queued(
 pub(crate) async fn queued_by(
     leases: &LeaseManager,
     options: impl FnOnce(&LeaseManager) -> Acquire,
-) -> Call {
-    let mut events = Listener::of(leases);
-    let call = tokio::spawn(options(leases).into_future());
-    events.find(|event| matches!(event, Event::Queued { .. }).then_some(())).await;
-    call
-}
-
-/// The lease of a call that is granted now.
-pub(crate) async fn granted(call: Call) -> Lease {
-    soon("the call is granted", call).await.expect("no panic").expect("a lease")
+) -> Waiting {
+    in_line(leases, options(leases)).await
 }
 
 /// The leases of calls that are all granted now.
-pub(crate) async fn all_granted(calls: impl IntoIterator<Item = Call>) -> Vec<Lease> {
+pub(crate) async fn all_granted(calls: impl IntoIterator<Item = Waiting>) -> Vec<Lease> {
     let mut leases = Vec::new();
     for call in calls {
         let lease = granted(call).await;
@@ -84,12 +71,6 @@ pub(crate) async fn all_granted(calls: impl IntoIterator<Item = Call>) -> Vec<Le
         leases.push(lease);
     }
     leases
-}
-
-/// Drops a call under way.
-pub(crate) async fn dropped(call: Call) {
-    call.abort();
-    assert!(call.await.unwrap_err().is_cancelled());
 }
 
 /// The holders in a document.

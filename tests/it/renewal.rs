@@ -18,7 +18,6 @@ use crate::patience::{Listener, expires_at, locks, pass, until};
 
 const TTL: Duration = Duration::from_secs(3);
 
-// The defect of npm `mongo-leader`: a renewal that does not move the expiry.
 #[tokio::test]
 async fn a_lease_renews_itself_for_as_long_as_it_is_held() {
     let (database, leases) = setup().await;
@@ -40,7 +39,6 @@ async fn a_lease_renews_itself_for_as_long_as_it_is_held() {
     assert!(moved > 3_000, "it moved by {moved} ms in two ttls");
 }
 
-// The defect of Rust `distributed-lock-mongo`: a renewal option that is never read.
 #[tokio::test]
 async fn a_lease_that_is_not_to_be_renewed_expires() {
     let (database, leases) = setup().await;
@@ -56,7 +54,6 @@ async fn a_lease_that_is_not_to_be_renewed_expires() {
     assert!(!renewed);
 }
 
-// The defect of Rust `rslock`: with a ttl below half a second it renews each millisecond.
 #[tokio::test(start_paused = true)]
 async fn a_short_ttl_is_renewed_three_times_and_not_all_the_time() {
     let leases = LeaseManager::in_memory(&MemoryStore::new()).build().await.unwrap();

@@ -59,8 +59,7 @@ async fn of_ten_machines_one_runs_the_job_and_the_others_are_told_who() {
 #[tokio::test]
 async fn within_at_least_it_runs_once_and_behind_it_again() {
     check(async |backend| {
-        let leases = backend.manager().await;
-        let others = backend.manager().await;
+        let (leases, others) = (backend.manager().await, backend.manager().await);
         let runs = AtomicUsize::new(0);
         let on = |leases: &LeaseManager| {
             ScheduledJob::new(leases, "job").at_least(Duration::from_millis(1500)).at_most(LONG)

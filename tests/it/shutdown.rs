@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Error, Lease, LeaseManager, LostReason, Tuning};
 use mongo_lease_testbed::FailCommand;
@@ -15,12 +16,8 @@ use crate::patience::{BUSY_MACHINE, PATIENCE, locks, soon};
 use crate::permits::{granted, queued_by};
 
 async fn hold(leases: &LeaseManager, how_many: usize) -> Vec<Lease> {
-    let mut asked = JoinSet::new();
-    for number in 0..how_many {
-        let acquire = leases.acquire(format!("lease:{number}"));
-        asked.spawn(async move { acquire.await.unwrap() });
-    }
-    asked.join_all().await
+    let acquire = |number| leases.acquire(format!("lease:{number}")).into_future();
+    try_join_all((0..how_many).map(acquire)).await.unwrap()
 }
 
 async fn assert_all_are_told(held: &[Lease]) {
@@ -88,7 +85,6 @@ async fn after_a_shutdown_every_call_fails_with_shut_down() {
     .await;
 }
 
-/// A caller that dropped its shutdown, and calls again, gets everything else ended.
 #[tokio::test]
 async fn a_shutdown_that_was_dropped_goes_on_with_the_next_call() {
     let (server, database, leases) = lent_setup().await;
@@ -117,10 +113,8 @@ async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
     let slow = slow.enable(server.uri()).await;
     let mut asked = JoinSet::new();
     for number in 0..20 {
-        let waiting = leases.acquire(format!("a:{number}"));
-        let once = leases.acquire(format!("b:{number}")).wait(Duration::ZERO);
-        asked.spawn(waiting.into_future());
-        asked.spawn(once.into_future());
+        asked.spawn(leases.acquire(format!("a:{number}")).into_future());
+        asked.spawn(leases.acquire(format!("b:{number}")).wait(Duration::ZERO).into_future());
     }
     // Two alone, and all later ones together.
     slow.wait_times_entered(3).await;
@@ -132,7 +126,6 @@ async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-/// A call without a wait does not wait for a database that hangs when its manager has been shut down.
 #[tokio::test]
 async fn a_call_that_asks_once_ends_with_the_shutdown() {
     let (server, database) = lent_database().await;

@@ -75,9 +75,19 @@ pub(crate) async fn spied(
     options: impl FnOnce(LeaseManagerBuilder) -> LeaseManagerBuilder,
 ) -> (TestDatabase, LeaseManager, Spy) {
     let database = migrated(Server::shared()).await;
-    let (client, spy) = Spy::client(Server::shared()).await;
+    let (leases, spy) = spied_at(Server::shared(), &database, options).await;
+    (database, leases, spy)
+}
+
+/// The same manager at this database of this server.
+pub(crate) async fn spied_at(
+    server: &Server,
+    database: &TestDatabase,
+    options: impl FnOnce(LeaseManagerBuilder) -> LeaseManagerBuilder,
+) -> (LeaseManager, Spy) {
+    let (client, spy) = Spy::client(server).await;
     let builder = LeaseManager::builder(&database.through(&client));
     let leases = options(builder).build().await.expect("a manager");
     spy.names();
-    (database, leases, spy)
+    (leases, spy)
 }

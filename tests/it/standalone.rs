@@ -1,13 +1,13 @@
 //! A server outside of any replica set: it has no oplog, so tokens come from elsewhere.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use mongo_lease::mongodb::bson::Timestamp;
+use mongo_lease::mongodb::bson::{DateTime, Timestamp};
 use mongo_lease::{Error, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 use crate::common::{SHORT_TTL, builder, document, migrated, patient};
-use crate::spy::Spy;
+use crate::spy::spied_at;
 
 async fn setup() -> (TestDatabase, LeaseManager) {
     let database = migrated(Server::shared_standalone()).await;
@@ -56,24 +56,17 @@ async fn tokens_rise_over_a_restart_of_the_server() {
     let before = lease.token().unwrap();
     lease.release().await.unwrap();
     server.mongod().kill();
-    while seconds_now() <= u64::from(Timestamp::from(before).time) {
+    while DateTime::now().timestamp_millis() / 1_000 <= i64::from(Timestamp::from(before).time) {
         tokio::task::yield_now().await;
     }
     server.restart().await;
     assert!(leases.acquire("a").await.unwrap().token().unwrap() > before);
 }
 
-fn seconds_now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
-}
-
 #[tokio::test]
 async fn a_grant_costs_one_more_command_there() {
-    let server = Server::shared_standalone();
-    let database = migrated(server).await;
-    let (client, spy) = Spy::client(server).await;
-    let leases = patient(LeaseManager::builder(&database.through(&client))).build().await.unwrap();
-    spy.names();
+    let (database, _) = setup().await;
+    let (leases, spy) = spied_at(Server::shared_standalone(), &database, patient).await;
     let lease = leases.acquire("a").wait(Duration::from_secs(5)).await.unwrap();
     assert_eq!(spy.names(), ["findAndModify", "findAndModify"]);
     lease.release().await.unwrap();

@@ -5,7 +5,7 @@ use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease_testbed::FailCommand;
 
 use crate::common::{builder, granted, handed_on};
-use crate::lent::{lent_database, lent_setup};
+use crate::lent::lent_setup;
 
 /// The next acquires fail as if two upserts had raced.
 fn fault(times: u32) -> FailCommand {
@@ -31,7 +31,7 @@ async fn a_duplicate_key_error_is_asked_again_and_nobody_sees_it() {
 
 #[tokio::test]
 async fn a_life_of_leases_changes_no_parameter_of_the_server() {
-    let (server, database) = lent_database().await;
+    let (server, database, leases) = lent_setup().await;
     let parameters = async || -> Document {
         let mut all = server.admin(doc! { "getParameter": "*" }).await;
         for of_the_reply in ["ok", "operationTime", "$clusterTime"] {
@@ -41,7 +41,6 @@ async fn a_life_of_leases_changes_no_parameter_of_the_server() {
     };
     let before = parameters().await;
     assert!(before.contains_key("ttlMonitorSleepSecs") && before.len() > 100);
-    let leases = builder(&database).build().await.unwrap();
     let holder = builder(&database).build().await.unwrap();
     let lease = holder.acquire("a").await.unwrap();
     lease.renew().await.unwrap();

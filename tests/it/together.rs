@@ -17,10 +17,13 @@ use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Attempt, Lease, LeaseInfo, LeaseManager, Result, Token};
 use tokio::task::JoinHandle;
 
-use crate::patience::bounded;
+use crate::patience::{bounded, joined};
 
 /// More calls than are sent at once and alone. Those behind them travel in a batch.
 const FILLERS: usize = 8;
+
+/// Enough for several batches.
+const CALLS: usize = 60;
 
 type PendingAcquire = JoinHandle<Result<Attempt>>;
 
@@ -47,11 +50,8 @@ async fn answer(pending: PendingAcquire) -> Attempt {
 
 /// The leases that these calls are granted.
 async fn granted(pending: Vec<PendingAcquire>) -> Vec<Lease> {
-    let mut leases = Vec::new();
-    for pending in pending {
-        leases.push(answer(pending).await.granted().expect("it is free"));
-    }
-    leases
+    let answers = joined(pending).await.into_iter();
+    answers.map(|answer| answer.expect("an answer").granted().expect("it is free")).collect()
 }
 
 /// All grants, by the oplog: for each name the times and the values, in order. A write that keeps the value is no

@@ -35,15 +35,12 @@ pub(crate) fn all_but(missing: &str) -> Vec<&'static str> {
 /// The database as a new user sees it, with these privileges on its leases and no others.
 pub(crate) async fn user_who_may(database: &TestDatabase, actions: &[&str]) -> Database {
     let name = database.name();
-    let role = doc! { "createRole": name, "privileges": [on_locks(name, actions)], "roles": [] };
+    let on_locks = doc! { "db": name, "collection": "locks" };
+    let privilege = doc! { "resource": on_locks, "actions": actions.to_vec() };
+    let role = doc! { "createRole": name, "privileges": [privilege], "roles": [] };
     server().admin(role).await;
     make_user(name, doc! { "role": name, "db": "admin" }).await;
-    log_in(database).await
-}
-
-/// The database as its user sees it, over a client of its own.
-pub(crate) async fn log_in(database: &TestDatabase) -> Database {
-    database.through(&client_of(database.name()).await)
+    database.through(&client_of(name).await)
 }
 
 pub(crate) async fn make_user(name: &str, role: Document) {
@@ -52,8 +49,4 @@ pub(crate) async fn make_user(name: &str, role: Document) {
 
 pub(crate) async fn client_of(user: &str) -> Client {
     Client::with_uri_str(server().uri_as(user, PASSWORD)).await.expect("an address")
-}
-
-fn on_locks(database: &str, actions: &[&str]) -> Document {
-    doc! { "resource": { "db": database, "collection": "locks" }, "actions": actions.to_vec() }
 }

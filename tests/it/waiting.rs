@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Error, LeaseManager};
+use mongo_lease::{Acquire, Error, LeaseManager};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -11,6 +11,15 @@ use crate::both::check;
 use crate::common::{SHORT_TTL, builder, setup};
 use crate::lent::{lent_database, lent_setup};
 use crate::patience::{BUSY_MACHINE, locks};
+
+/// A call that is granted nothing in this time, and ends then.
+pub(crate) async fn ends_in_vain(acquire: Acquire, wait: Duration) {
+    let started = Instant::now();
+    let error = acquire.wait(wait).await.unwrap_err();
+    let took = started.elapsed();
+    assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
+    assert!(took >= wait && took < wait + BUSY_MACHINE, "{wait:?}: {took:?}");
+}
 
 /// The caller's task may itself be the holder, and would wait for itself.
 #[tokio::test]
@@ -73,18 +82,9 @@ async fn waits_end_at_their_deadlines_when_the_server_hangs() {
     for task in 0..20_u32 {
         let wait = Duration::from_millis(300) + Duration::from_millis(50) * task;
         let name = if task % 2 == 0 { "a".to_owned() } else { format!("new:{task}") };
-        let acquire = leases.acquire(name).wait(wait);
-        waits.spawn(async move {
-            let started = Instant::now();
-            let error = acquire.await.unwrap_err();
-            (wait, started.elapsed(), error)
-        });
+        waits.spawn(ends_in_vain(leases.acquire(name), wait));
     }
-    while let Some(ended) = waits.join_next().await {
-        let (wait, took, error) = ended.unwrap();
-        assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-        assert!(took >= wait && took < wait + BUSY_MACHINE, "{wait:?}: {took:?}");
-    }
+    waits.join_all().await;
     server.mongod().resume();
     // Nothing of all that stays: grants in the meantime are given back.
     lease.release().await.unwrap();
@@ -92,7 +92,6 @@ async fn waits_end_at_their_deadlines_when_the_server_hangs() {
     assert!(leases.acquire("new:1").await.unwrap().is_valid());
 }
 
-/// npm mongo-locks, alturkovic: expiry by the TTL monitor alone. gritse: the waiter sleeps past the end of the lease.
 #[tokio::test]
 async fn a_waiter_follows_a_crashed_holder_without_the_ttl_monitor() {
     // Its TTL monitor runs once a minute.

@@ -3,23 +3,12 @@
 use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::Client;
-use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::{Event, Lease, LeaseManager, LostReason};
-use mongo_lease_testbed::{ReplicaSet, TestDatabase};
+use mongo_lease_testbed::ReplicaSet;
 
+use super::attentive_database;
 use crate::common::builder;
 use crate::patience::{Listener, PATIENCE, soon, until};
-
-/// A database with the indexes, and the settings that the documentation recommends for quick failovers.
-async fn attentive_database(set: &ReplicaSet) -> TestDatabase {
-    let attentive = |options: &mut ClientOptions| {
-        options.heartbeat_freq = Some(Duration::from_millis(500));
-        options.connect_timeout = Some(Duration::from_secs(1));
-    };
-    let database = TestDatabase::of(&set.client_with(attentive).await);
-    let _ = builder(&database).ensure_indexes(true).build().await.unwrap();
-    database
-}
 
 /// The holder knows one node alone, the one that stops, as behind a partitioned network. The others elect a new primary
 /// meanwhile, which grants the lease when it has expired. The stopped node is never resumed.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use mongo_lease::{Acquire, Error, LeaseManager};
 use mongo_lease_testbed::Seed;
 use rand::rngs::StdRng;
@@ -87,10 +88,7 @@ async fn work(leases: LeaseManager, mut dice: StdRng, worker: u64, ledger: Arc<M
 async fn holders_always_fit_together() {
     let seed = Seed::fresh("calls for permits");
     check(async |backend| {
-        let mut managers = Vec::new();
-        for _ in 0..MANAGERS {
-            managers.push(backend.manager().await);
-        }
+        let managers = join_all((0..MANAGERS).map(|_| backend.manager())).await;
         let ledger = Arc::new(Mutex::new(Ledger::default()));
         let mut tasks = JoinSet::new();
         for (worker, leases) in (0..WORKERS).zip(managers.iter().cycle()) {

@@ -56,8 +56,7 @@ async fn waiting_calls_of_one_process_recheck_by_one_of_them() {
         calls.push(queued_by(&leases, patient_reader).await);
     }
     // These wait in their process.
-    let more = (0..4).map(|_| tokio::spawn(patient_reader(&leases).into_future()));
-    calls.extend(more);
+    calls.extend((0..4).map(|_| tokio::spawn(patient_reader(&leases).into_future())));
     until("all have a heartbeat in common", async || {
         spy.commands().iter().any(|sent| entries(sent) == CALLS).then_some(())
     })
@@ -79,7 +78,6 @@ async fn waiting_calls_of_one_process_recheck_by_one_of_them() {
     let count = |is_wanted: fn(&Sent) -> bool| sent.iter().filter(|sent| is_wanted(sent)).count();
     let heartbeats = count(|sent| sent.0 == "update");
     let (attempts, looks) = (count(is_attempt), count(|sent| sent.0 == "find"));
-    eprintln!("{heartbeats} heartbeats, {looks} looks, {attempts} attempts");
     assert_eq!(count(|sent| entries(sent) == CALLS), heartbeats, "{sent:?}");
     // Two waiter ttls. Each call for itself would send two attempts.
     assert!(attempts <= 6, "{attempts} attempts");

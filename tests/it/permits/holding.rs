@@ -1,6 +1,5 @@
 //! Renewal and loss of permits.
 
-use std::future::IntoFuture;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -13,9 +12,6 @@ use crate::both::check;
 use crate::common::{builder, setup};
 use crate::patience::{Listener, bounded, locks, until};
 use crate::spy::spied;
-
-/// No time, and too large to be added to one.
-const MAX: Bson = Bson::Int64(i64::MAX);
 
 /// Trap 4: the reply to a renewal counts documents. The renewal names all holders of one, and then renews none. The
 /// loss is noticed, and the others are renewed again at once.
@@ -56,10 +52,8 @@ async fn a_permit_that_ends_raises_no_alarm_for_others() {
 #[tokio::test]
 async fn a_hundred_permits_are_renewed_by_few_commands() {
     let (_database, leases, spy) = spied(|builder| builder.ttl(Duration::from_secs(12))).await;
-    let acquires = (0..100).map(|number| {
-        let name = format!("name:{}", number % 40);
-        leases.semaphore(name, 5).acquire().into_future()
-    });
+    let acquire = |number: i32| leases.semaphore(format!("name:{}", number % 40), 5).acquire();
+    let acquires = (0..100).map(|number| acquire(number).into_future());
     let held: Vec<Lease> = bounded(try_join_all(acquires)).await.unwrap();
     let mut events = Listener::of(&leases);
     spy.names();
@@ -81,10 +75,11 @@ async fn a_damaged_number_fails_no_other_renewal() {
     let names = ["count", "sound", "time", "times"];
     let acquires = names.map(|name| leases.semaphore(name, 2).acquire().into_future());
     let held = bounded(try_join_all(acquires)).await.unwrap();
-    let text = Bson::from("many");
-    for (name, field, damage) in
-        [("count", "writes", text.clone()), ("time", "ttlMs", text), ("times", "ttlMs", MAX)]
-    {
+    // The number is no time, and too large to be added to one.
+    let (text, huge) = (Bson::from("many"), Bson::from(i64::MAX));
+    let damages =
+        [("count", "writes", text.clone()), ("time", "ttlMs", text), ("times", "ttlMs", huge)];
+    for (name, field, damage) in damages {
         let change = doc! { "$set": { format!("holders.0.{field}"): damage } };
         let changed = locks(&database).update_one(doc! { "name": name }, change).await.unwrap();
         assert_eq!(changed.modified_count, 1);
@@ -92,9 +87,7 @@ async fn a_damaged_number_fails_no_other_renewal() {
     let mut events = Listener::of(&leases);
     // For longer than a lease lasts.
     events.renewals("sound", 4).await;
-    for lease in &held[..2] {
-        assert!(lease.is_valid(), "{}", lease.name());
-    }
+    assert!(held[..2].iter().all(Lease::is_valid), "{held:?}");
 }
 
 /// Trap 7: the expiry of the document is that of the last holder to expire, after each kind of write. With an earlier

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use mongo_lease::mongodb::bson::Document;
-use mongo_lease::{Error, LeaseInfo, LeaseManager, Released};
+use mongo_lease::{Error, LeaseManager, Released};
 
-use super::{holders, patient, permits, queued_by, reader, writer};
+use super::{patient, permits, queued_by, reader, writer};
 use crate::both::check;
-use crate::common::{TryOnce, builder, document};
-use crate::lent::lent_database;
+use crate::common::TryOnce;
 use crate::patience::{bounded, until};
 
 #[tokio::test]
@@ -106,23 +104,4 @@ async fn an_own_value_does_not_share_an_exclusive_lease() {
         backend.until_nothing_is_left().await;
     })
     .await;
-}
-
-#[tokio::test]
-async fn the_only_holder_deletes_the_document_unless_told() {
-    // A tombstone has expired: the TTL monitor of a server in common use may remove it before it is read.
-    let (_server, database) = lent_database().await;
-    let value = |document: &Document| document.get_str("value").unwrap().to_owned();
-    for tombstones in [false, true] {
-        let leases = builder(&database).tombstones(tombstones).build().await.unwrap();
-        let permit = permits(1, 5)(&leases).await.unwrap();
-        let found = document(&database, "a").await.unwrap();
-        assert_eq!((value(&found).as_str(), holders(&found).len()), ("mongo-lease/shared", 1));
-        assert_eq!(permit.release().await.unwrap(), Released::Released);
-        let left = document(&database, "a").await;
-        assert_eq!(left.is_some(), tombstones, "tombstones {tombstones}: {left:?}");
-        if let Some(left) = left {
-            assert!(LeaseInfo::is_tombstone_value(&value(&left)) && holders(&left).is_empty());
-        }
-    }
 }

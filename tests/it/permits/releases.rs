@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use futures_util::future::try_join_all;
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{Lease, LeaseManager, Released};
+use mongo_lease::{Lease, Released};
 use mongo_lease_testbed::FailCommand;
 
 use super::commands::{released_by, setup};
 use super::{granted, queued_by, reader, writer};
 use crate::lent::lent_database;
 use crate::patience::{locks, until};
-use crate::spy::Spy;
+use crate::spy::spied_at;
 
 const MANY: usize = 200;
 
@@ -44,8 +44,7 @@ async fn dropped_leases_that_are_gone_share_commands() {
 #[tokio::test]
 async fn calls_given_up_without_an_answer_are_released_together() {
     let (server, database) = lent_database().await;
-    let (client, spy) = Spy::client(&server).await;
-    let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    let (leases, spy) = spied_at(&server, &database, |builder| builder).await;
     let fault = FailCommand::on(&["findAndModify"]).close_connection();
     let fault = fault.enable(server.uri()).await;
     // With a value of its own each goes by itself, and in the form that finds an earlier grant.
@@ -57,12 +56,11 @@ async fn calls_given_up_without_an_answer_are_released_together() {
     let asked_for = RefCell::new(BTreeSet::new());
     // The others wait for a slot meanwhile.
     until("some have sent attempts", async || {
+        let mut asked_for = asked_for.borrow_mut();
         for (_, command) in spy.commands() {
-            asked_for
-                .borrow_mut()
-                .extend(command.get_document("query").ok().map(Document::to_string));
+            asked_for.extend(command.get_document("query").ok().map(Document::to_string));
         }
-        (asked_for.borrow().len() >= 5).then_some(())
+        (asked_for.len() >= 5).then_some(())
     })
     .await;
     calls.iter().for_each(tokio::task::JoinHandle::abort);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use mongo_lease::{Lease, Released};
 
 use super::{all_granted, dropped, granted, permits, queued, reader, writer};
@@ -10,11 +11,8 @@ use crate::both::{Backend, check};
 /// All permits of the name.
 async fn full(backend: &Backend, limit: u32) -> Vec<Lease> {
     let leases = backend.manager().await;
-    let mut held = Vec::new();
-    for _ in 0..limit {
-        held.push(permits(1, limit)(&leases).await.unwrap());
-    }
-    held
+    let acquires = (0..limit).map(|_| permits(1, limit)(&leases).into_future());
+    try_join_all(acquires).await.unwrap()
 }
 
 /// Nor do those behind it stay when there is room for all of them.

@@ -2,19 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Error, Event, LeaseManager};
+use mongo_lease::{Event, LeaseManager};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinSet;
 
 use crate::common::builder;
 use crate::lent::{lent_database, lent_setup};
 use crate::line::{all_granted, in_line};
-use crate::patience::{
-    BUSY_MACHINE, Listener, PATIENCE, locks, soon, until, until_nothing_is_left,
-};
+use crate::patience::{Listener, PATIENCE, locks, soon, until, until_nothing_is_left};
+use crate::waiting::ends_in_vain;
 
 /// The sizes of the driver's pool; 10 is its default.
 const POOLS: [u32; 3] = [1, 2, 10];
@@ -28,37 +27,17 @@ async fn pooled(server: &Server, database: &TestDatabase, size: u32) -> Database
     database.through(&client)
 }
 
-/// Returns when it is decided whether there is a stream.
-async fn settled(events: &mut Listener) -> bool {
-    let settled = |event: &Event| match event {
-        Event::Watching => Some(true),
-        Event::Polling { .. } => Some(false),
-        _ => None,
-    };
-    events.find(settled).await
-}
-
-/// Waits of all lengths for names that are held, some of them for the same.
-fn many_waits(leases: &LeaseManager, waits: &mut JoinSet<(Duration, Duration, Error)>) {
-    for number in 0..16_u32 {
-        let wait = Duration::from_secs(3) + Duration::from_millis(40) * number;
-        let asking = leases.acquire(format!("held:{}", number % 3)).wait(wait).into_future();
-        waits.spawn(async move {
-            let started = Instant::now();
-            let error = asking.await.unwrap_err();
-            (wait, started.elapsed(), error)
-        });
-    }
-}
-
 /// Some of them end before the primary stops, and most while it is stopped.
 #[tokio::test]
 async fn queued_waits_end_at_their_deadlines_with_any_pool_size() {
     let (server, database, holder) = lent_setup().await;
-    let mut held = Vec::new();
-    for number in 0..3 {
-        held.push(holder.acquire(format!("held:{number}")).await.unwrap());
-    }
+    let acquire = |number| holder.acquire(format!("held:{number}")).into_future();
+    let held = try_join_all((0..3).map(acquire)).await.unwrap();
+    let has_stream = |event: &Event| match event {
+        Event::Watching => Some(true),
+        Event::Polling { .. } => Some(false),
+        _ => None,
+    };
     let mut waits = JoinSet::new();
     let mut streams = Vec::new();
     let mut all = Vec::new();
@@ -66,16 +45,17 @@ async fn queued_waits_end_at_their_deadlines_with_any_pool_size() {
         let through = pooled(&server, &database, size).await;
         let leases = LeaseManager::builder(&through).build().await.unwrap();
         let mut events = Listener::of(&leases);
-        many_waits(&leases, &mut waits);
-        streams.push(settled(&mut events).await);
+        for number in 0..16_u32 {
+            let wait = Duration::from_secs(3) + Duration::from_millis(40) * number;
+            waits.spawn(ends_in_vain(leases.acquire(format!("held:{}", number % 3)), wait));
+        }
+        streams.push(events.find(has_stream).await);
         all.push(leases);
     }
     assert_eq!(streams, [false, true, true]);
     let some = waits.len() * 2 / 3;
     while let Some(ended) = soon("the end of a wait", waits.join_next()).await {
-        let (wait, took, error) = ended.unwrap();
-        assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-        assert!(took >= wait && took < wait + BUSY_MACHINE, "{wait:?}: {took:?}");
+        ended.unwrap();
         if waits.len() == some {
             server.mongod().pause();
         }
@@ -138,7 +118,6 @@ async fn in_pools_of_1_and_2_a_waiter_is_granted_and_blocks_nothing() {
     waiters_are_granted([(1, 1), (2, 1)], BLOCKED).await;
 }
 
-/// More managers with streams than the pool that they share has connections.
 #[tokio::test]
 async fn managers_sharing_a_small_pool_are_granted_and_block_nothing() {
     waiters_are_granted([(2, 3), (10, 12)], STARVED).await;

@@ -1,33 +1,23 @@
 //! Three nodes, of which the primary steps down, dies or stops while twenty wait in the queue.
 
-use std::time::Duration;
-
 use mongo_lease::LeaseManager;
-use mongo_lease::mongodb::options::ClientOptions;
-use mongo_lease_testbed::{ReplicaSet, TestDatabase};
+use mongo_lease_testbed::ReplicaSet;
 
 use super::crowd::Crowd;
 use crate::common::builder;
+use crate::loss::{attentive, attentive_database};
 use crate::patience::{MUCH_PATIENCE, until_nothing_is_left};
-
-const WAITERS: usize = 20;
-
-/// The settings that the documentation recommends for quick failovers.
-fn attentive(options: &mut ClientOptions) {
-    options.heartbeat_freq = Some(Duration::from_millis(500));
-    options.connect_timeout = Some(Duration::from_secs(1));
-}
 
 /// Twenty are in the queue, each with a manager and a client of its own. The primary has the fault during the
 /// hand-offs: after `served` of them, or together with the first release if that is 0.
 async fn all_are_served_in_order(served: usize, fault: impl AsyncFnOnce(&ReplicaSet, usize)) {
     let set = ReplicaSet::start();
-    let database = TestDatabase::of(&set.client_with(attentive).await);
-    let leases = builder(&database).ensure_indexes(true).build().await.unwrap();
+    let database = attentive_database(&set).await;
+    let leases = builder(&database).build().await.unwrap();
     let lease = leases.acquire("a").ttl(2 * MUCH_PATIENCE).await.unwrap();
     let before = lease.token().unwrap();
     let mut crowd = Crowd::default();
-    for _ in 0..WAITERS {
+    for _ in 0..20 {
         let own = database.through(&set.client_with(attentive).await);
         crowd.join(LeaseManager::builder(&own).build().await.unwrap()).await;
     }

@@ -3,36 +3,24 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use mongo_lease::{Error, Lease, LeaseManager};
-use mongo_lease_testbed::{Proxy, TestDatabase};
+use mongo_lease::{Error, Lease, LeaseManager, Tuning};
 
-use crate::lent::{LentServer, behind_a_proxy, lent_setup};
+use crate::common::builder;
+use crate::lent::{Proxied, proxied};
 use crate::line::{
-    LONG_LIFE, Waiting, all_granted, dropped, granted, in_line, line_of, told_only, until_line_is,
+    LONG_LIFE, NEVER, Waiting, all_granted, dropped, granted, in_line, line_of, until_line_is,
 };
 use crate::patience::{bounded, locks, until_nothing_is_left};
 
-const WAIT: Duration = Duration::from_millis(500);
-
-/// A lease that is held, a manager behind a proxy whose call waits first, and one whose call waits behind that.
-struct Setup {
-    _server: LentServer,
-    database: TestDatabase,
-    proxy: Proxy,
-    holder: LeaseManager,
-    lease: Lease,
-    far: LeaseManager,
-    near: LeaseManager,
-}
-
-async fn setup() -> Setup {
-    let (server, database, holder) = lent_setup().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let far = told_only(&through, LONG_LIFE).build().await.unwrap();
-    let near = told_only(&database, LONG_LIFE).build().await.unwrap();
+/// A manager behind a proxy, whose call waits first, and one whose call waits behind that. Then a lease that is held,
+/// and its manager.
+async fn setup() -> (Proxied, Lease, LeaseManager) {
+    let told_only = Tuning::default().recheck_every(NEVER).waiter_ttl(LONG_LIFE);
+    let proxied = proxied(|builder| builder.tuning(told_only.clone()).wait(NEVER)).await;
+    let holder = builder(&proxied.database).build().await.unwrap();
     // Long: the first renewal would count as a write of the calls that are watched.
     let lease = holder.acquire("a").ttl(LONG_LIFE).await.unwrap();
-    Setup { _server: server, database, proxy, holder, lease, far, near }
+    (proxied, lease, holder)
 }
 
 /// A call that waits, with this label in the queue.
@@ -43,7 +31,8 @@ async fn joined(leases: &LeaseManager, label: &str) -> Waiting {
 /// It gives up, and is promoted before its leave arrives. The leave hands off; its reply is lost, so it is sent again.
 #[tokio::test]
 async fn who_leaves_and_was_promoted_meanwhile_hands_on_once() {
-    let Setup { _server, database, proxy, holder, lease, far, near } = setup().await;
+    let (proxied, lease, holder) = setup().await;
+    let Proxied { _server, database, proxy, slow: far, direct: near } = proxied;
     let waiting = joined(&far, "far").await;
     let first = joined(&near, "near").await;
     let second = joined(&holder, "holder").await;
@@ -68,7 +57,8 @@ async fn who_leaves_and_was_promoted_meanwhile_hands_on_once() {
 
 #[tokio::test]
 async fn a_join_that_comes_after_the_give_up_is_taken_out_again() {
-    let Setup { _server, database, proxy, lease, far, near, .. } = setup().await;
+    let (proxied, lease, _holder) = setup().await;
+    let Proxied { _server, database, proxy, slow: far, direct: near } = proxied;
     // A manager that knows the lease is held joins at once.
     assert!(far.try_acquire("a").await.unwrap().granted().is_none());
     for is_slow in [true, false] {
@@ -77,7 +67,8 @@ async fn a_join_that_comes_after_the_give_up_is_taken_out_again() {
             true => proxy.hold_next_request("findAndModify"),
             false => proxy.hold_next_reply("findAndModify"),
         };
-        let error = far.acquire("a").owner("far").wait(WAIT).await.unwrap_err();
+        let error =
+            far.acquire("a").owner("far").wait(Duration::from_millis(500)).await.unwrap_err();
         assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
         bounded(late.held(1)).await;
         let next = joined(&near, "near").await;

@@ -6,13 +6,13 @@ use mongo_lease::LeaseManager;
 use mongo_lease_testbed::FailCommand;
 
 use super::crowd::Crowd;
-use crate::common::{SHORT_TTL, builder, document, setup};
+use crate::common::{SHORT_TTL, builder, setup};
 use crate::lent::lent_database;
+use crate::line::line_of;
 use crate::patience::{soon, until, until_nothing_is_left};
 use crate::recipe::{Flavour, Recipe};
 
 const WAITERS: usize = 6;
-const LONG: Duration = Duration::from_secs(60);
 
 /// It deletes the document at its end, and the queue with it.
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn all_waiters_are_served_after_a_foreign_release_by_delete() {
     let before = lease.token().unwrap();
     lease.release().await.unwrap();
     let recipe = Recipe::new(&database, Flavour::Correct);
-    let theirs = recipe.lock("a", LONG).await.expect("it is free");
+    let theirs = recipe.lock("a", Duration::from_secs(60)).await.expect("it is free");
     let crowd = Crowd::of(WAITERS, &builder(&database)).await;
     assert!(recipe.unlock("a", &theirs).await);
     crowd.all_served(before).await;
@@ -44,8 +44,7 @@ async fn waiters_are_served_in_order_when_a_foreign_barger_dies() {
     let slow = slow.enable(server.uri()).await;
     let _theirs = until("it is theirs", async || recipe.lock("a", SHORT_TTL).await).await;
     slow.disable().await;
-    let waiting = document(&database, "a").await.unwrap();
-    assert_eq!(waiting.get_array("queue").unwrap().len(), WAITERS, "it has barged past all");
+    assert_eq!(line_of(&database, "a").await.len(), WAITERS, "it has barged past all");
 
     let barging = tokio::spawn(async move {
         loop {

@@ -33,6 +33,8 @@ async fn overtake<F: Future<Output = ()> + Send + 'static>(
     write: impl Fn() -> F,
     came_last: impl Fn(Left, Left) -> bool,
 ) -> Vec<[Left; 2]> {
+    let namespace = format!("{}.locks", database.name());
+    let waits = doc! { "currentOp": 1, "ns": namespace, "writeConflicts": { "$gte": 1 } };
     let mut changes = locks(database).watch().await.unwrap();
     let mut rounds = Vec::new();
     let (mut left, mut has_come_last) = (Left::default(), false);
@@ -42,7 +44,11 @@ async fn overtake<F: Future<Output = ()> + Send + 'static>(
         // By now the server retries less and less often.
         until_blocked(server, database).await;
         let newer = tokio::spawn(write());
-        until_both_wait(server, database).await;
+        until("both wait for the transaction", async || {
+            let reply = server.admin(waits.clone()).await;
+            (reply.get_array("inprog").unwrap().len() == 2).then_some(())
+        })
+        .await;
         blocker.abort_transaction().await.unwrap();
         older.await.unwrap();
         newer.await.unwrap();
@@ -63,17 +69,6 @@ async fn overtake<F: Future<Output = ()> + Send + 'static>(
     }
     assert!(has_come_last, "in no round the older write came last");
     rounds
-}
-
-/// Returns when two commands on this database's leases wait for the transaction.
-async fn until_both_wait(server: &Server, database: &TestDatabase) {
-    let namespace = format!("{}.locks", database.name());
-    let waits = doc! { "currentOp": 1, "ns": namespace, "writeConflicts": { "$gte": 1 } };
-    let waiting = async || {
-        let reply = server.admin(waits.clone()).await;
-        (reply.get_array("inprog").unwrap().len() == 2).then_some(())
-    };
-    until("both wait for the transaction", waiting).await;
 }
 
 #[tokio::test]

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{DateTime, Document, doc};
 use mongo_lease::{Event, Lease, LeaseManager, LostReason, Tuning};
 use mongo_lease_testbed::{FailCommand, Server};
-use tokio::task::JoinSet;
 
 use crate::blocked::transaction_on;
 use crate::common::{builder, migrated};
@@ -20,12 +20,8 @@ async fn acquire_all(
     names: impl Iterator<Item = String>,
     ttl: Duration,
 ) -> HashMap<String, Lease> {
-    let mut asked = JoinSet::new();
-    for name in names {
-        let leases = leases.clone();
-        asked.spawn(async move { leases.acquire(name).ttl(ttl).await.unwrap() });
-    }
-    let granted = asked.join_all().await;
+    let asked = names.map(|name| leases.acquire(name).ttl(ttl).into_future());
+    let granted = try_join_all(asked).await.unwrap();
     granted.into_iter().map(|lease| (lease.name().to_owned(), lease)).collect()
 }
 
@@ -127,11 +123,9 @@ async fn leases_lost_among_many_are_found_and_the_others_stay_held() {
     let held = acquire_all(&leases, names, Duration::from_secs(9)).await;
 
     // Another manager's grant, another program's, a second grant under the same value, and an operator's deletion.
+    let theirs = doc! { "value": "theirs", "grant.value": "theirs", "grant.owner": "thief@host:1" };
     for (name, change) in [
-        (
-            "lease:50",
-            doc! { "value": "theirs", "grant.value": "theirs", "grant.owner": "thief@host:1" },
-        ),
+        ("lease:50", theirs),
         ("lease:70", doc! { "value": "another program's" }),
         ("lease:110", doc! { "grant.id": "another grant" }),
     ] {
@@ -158,7 +152,6 @@ async fn leases_lost_among_many_are_found_and_the_others_stay_held() {
     assert_eq!(lost["lease:90"], LostReason::Removed);
     assert_eq!(lost["lease:110"], LostReason::Removed);
 
-    // Each of the others is renewed once more, and none is lost.
     let others = held.keys().filter(|name| !lost.contains_key(*name));
     until_all_renewed(&mut events, others, 1, |_| false).await;
     assert!(held.iter().all(|(name, lease)| lease.is_valid() != lost.contains_key(name)));

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use mongo_lease::{LeaseManager, LeaseSet, MemoryStore};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -44,30 +47,18 @@ impl Waits {
     }
 }
 
-/// The same numbers for the same seed.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) % end
-    }
-
-    fn name(&mut self) -> String {
-        format!("{:02}", self.below(NAMES))
-    }
+fn any_name(dice: &mut StdRng) -> String {
+    format!("{:02}", dice.random_range(0..NAMES))
 }
 
 async fn task(leases: LeaseManager, number: u64, pause_millis: u64, waits: Arc<Mutex<Waits>>) {
-    let mut numbers = Numbers((number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let mut dice = StdRng::seed_from_u64(number);
     let end = Instant::now() + SPAN;
     loop {
-        sleep(Duration::from_millis(numbers.below(2 * pause_millis + 1))).await;
-        let mut names = vec![numbers.name()];
+        sleep(Duration::from_millis(dice.random_range(0..=2 * pause_millis))).await;
+        let mut names = vec![any_name(&mut dice)];
         while number < SETS && names.len() < SIZE {
-            let name = numbers.name();
+            let name = any_name(&mut dice);
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -94,10 +85,7 @@ async fn run(pause_millis: u64) -> Waits {
     let store = MemoryStore::new();
     let waits = Arc::<Mutex<Waits>>::default();
     let mut tasks = JoinSet::new();
-    let mut managers = Vec::new();
-    for _ in 0..5 {
-        managers.push(manager(&store).await);
-    }
+    let managers = join_all((0..5).map(|_| manager(&store))).await;
     for (number, leases) in (0..TASKS).zip(managers.iter().cycle()) {
         tasks.spawn(task(leases.clone(), number, pause_millis, Arc::clone(&waits)));
     }
@@ -116,7 +104,6 @@ async fn sets_below_saturation_form_no_convoy() {
     assert!(sets.in_vain * 20 < sets.granted, "{} in vain", sets.in_vain);
 }
 
-/// With more calls than the names can serve, calls for sets are still granted.
 #[tokio::test(start_paused = true)]
 async fn sets_are_granted_under_saturation_too() {
     let sets = run(0).await.sets;

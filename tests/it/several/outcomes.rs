@@ -102,11 +102,10 @@ async fn a_loss_of_one_ends_the_work_and_is_named() {
             lease.renew().await.unwrap_err();
             std::future::pending::<()>().await;
         };
-        let error = bounded(leases.acquire_all(["a", "b"]).run(work)).await.unwrap_err();
-        let Error::Lost { name, reason: LostReason::Removed, .. } = error else {
-            panic!("{error}")
-        };
-        assert_eq!(name, "b");
+        match bounded(leases.acquire_all(["a", "b"]).run(work)).await.unwrap_err() {
+            Error::Lost { name, reason: LostReason::Removed, .. } => assert_eq!(name, "b"),
+            error => panic!("{error}"),
+        }
         backend.until_nothing_is_left().await;
 
         let set = leases.acquire_all(["a", "b"]).await.unwrap();

@@ -16,7 +16,6 @@ async fn assert_nothing_is_left(store: &MemoryStore, leases: &LeaseManager) {
     assert_eq!(store.leases_in_use(), 0);
 }
 
-/// Held already, it is lost before the others are there: the call acquires it anew.
 #[tokio::test]
 async fn a_name_that_is_lost_during_the_wait_is_acquired_anew() {
     let store = MemoryStore::new();

@@ -8,11 +8,9 @@ use mongo_lease::mongodb::bson::doc;
 use mongo_lease_testbed::FailCommand;
 use tokio::task::JoinHandle;
 
-use super::{PendingAcquire, grants_in_oplog, names, start_calls};
-use crate::lent::{behind_a_proxy, lent_database};
+use super::{CALLS, PendingAcquire, grants_in_oplog, names, start_calls};
+use crate::lent::{Proxied, lent_database, proxied};
 use crate::patience::{bounded, locks, until, until_nothing_is_left};
-
-const CALLS: usize = 60;
 
 async fn until_all_are_granted(database: &Database) {
     let granted = async || (grants_in_oplog(database).await.len() == CALLS).then_some(());
@@ -33,9 +31,7 @@ async fn assert_nothing_stays(leases: LeaseManager, database: &Database) {
 
 #[tokio::test]
 async fn callers_that_go_behind_a_lost_reply_leave_nothing_behind() {
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).build().await.unwrap();
+    let Proxied { _server, database, proxy, slow: leases, .. } = proxied(|builder| builder).await;
     let replies = proxy.hold_replies_to("update");
     let calls = start_calls(&leases, names("lease", CALLS));
     bounded(replies.held(1)).await;

@@ -2,21 +2,18 @@
 
 use std::time::Duration;
 
-use mongo_lease::mongodb::options::ClientOptions;
-use mongo_lease::{Lease, LeaseManager, Released};
-use mongo_lease_testbed::{FailCommand, Loss, Proxy, ReplicaSet, TestDatabase};
+use mongo_lease::{Lease, Released};
+use mongo_lease_testbed::{FailCommand, Loss, Proxy, ReplicaSet};
 
-use super::{GrantRecord, assert_in_order, granted, grants_in_oplog, names, start_calls};
+use super::{CALLS, GrantRecord, assert_in_order, granted, grants_in_oplog, names, start_calls};
 use crate::blocked::start_releases;
 use crate::common::{assert_done, builder, document};
-use crate::lent::{behind_a_proxy, lent_database};
+use crate::lent::{Proxied, proxied};
+use crate::loss::attentive_database;
 use crate::patience::{joined, soon, until_nothing_is_left};
-
-const CALLS: usize = 60;
 
 type Lose = fn(&Proxy) -> Loss;
 
-/// Sixty calls at once; one message of their batches is lost: all are granted, each once, and all can be released.
 #[tokio::test]
 async fn a_lost_batch_reply_keeps_what_was_granted() {
     let losses: [(&str, Lose); 3] = [
@@ -27,9 +24,8 @@ async fn a_lost_batch_reply_keeps_what_was_granted() {
     for (what, lose) in losses {
         // Shown where the test fails.
         eprintln!("lost: {what}");
-        let (server, database) = lent_database().await;
-        let (proxy, through) = behind_a_proxy(&server, &database).await;
-        let leases = LeaseManager::builder(&through).build().await.unwrap();
+        let Proxied { _server, database, proxy, slow: leases, .. } =
+            proxied(|builder| builder).await;
         let loss = lose(&proxy);
         let held = granted(start_calls(&leases, names("lease", CALLS))).await;
         soon(what, loss.lost()).await;
@@ -47,12 +43,9 @@ async fn a_lost_batch_reply_keeps_what_was_granted() {
     }
 }
 
-/// The reply to a batch of releases is lost: nobody knows which have ended, and all have.
 #[tokio::test]
 async fn releases_whose_common_reply_is_lost_are_done() {
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).build().await.unwrap();
+    let Proxied { _server, database, proxy, slow: leases, .. } = proxied(|builder| builder).await;
     let held = granted(start_calls(&leases, names("lease", CALLS))).await;
     let replies = proxy.hold_replies_to("delete");
     let releasing = start_releases(held);
@@ -66,16 +59,11 @@ async fn releases_whose_common_reply_is_lost_are_done() {
     until_nothing_is_left(&database).await;
 }
 
-fn attentive(options: &mut ClientOptions) {
-    options.heartbeat_freq = Some(Duration::from_millis(500));
-    options.connect_timeout = Some(Duration::from_secs(1));
-}
-
 #[tokio::test]
 async fn a_batch_during_a_step_down_is_granted_by_the_next_primary() {
     let set = ReplicaSet::start();
-    let database = TestDatabase::of(&set.client_with(attentive).await);
-    let leases = builder(&database).ensure_indexes(true).build().await.unwrap();
+    let database = attentive_database(&set).await;
+    let leases = builder(&database).build().await.unwrap();
     let primary = set.primary().await;
     // In the midst of it: the command has arrived, and waits.
     let slow = FailCommand::on(&["update"]).block_for(Duration::from_millis(700));
@@ -89,8 +77,7 @@ async fn a_batch_during_a_step_down_is_granted_by_the_next_primary() {
     let told: Vec<_> = held.iter().map(GrantRecord::of).collect();
     assert_in_order(&database, &told).await;
     for lease in held {
-        let released = lease.release().await.unwrap();
-        assert_ne!(released, Released::NotHeld);
+        assert_done(lease.release().await.unwrap(), "behind the step-down");
     }
     until_nothing_is_left(&database).await;
     assert_eq!(leases.shutdown().await.tasks_left, 0);

@@ -11,7 +11,7 @@ use mongo_lease_testbed::{Proxy, TestDatabase};
 use super::{FILLERS, GrantRecord, answer, assert_in_order, granted, names, start_calls};
 use crate::blocked::free_and_blocked;
 use crate::common::{builder, document};
-use crate::lent::lent_database;
+use crate::lent::{behind_a_proxy, lent_database};
 use crate::patience::{bounded, until, until_blocked};
 use crate::spy::Spy;
 
@@ -50,8 +50,7 @@ async fn patient(own: &Database, attempt: Duration) -> LeaseManager {
 #[tokio::test]
 async fn a_lease_that_changed_hands_in_the_batch_is_not_granted() {
     let (server, database) = lent_database().await;
-    let proxy = Proxy::start(server.mongod().address());
-    let own = database.through(&proxy.client().await);
+    let (proxy, own) = behind_a_proxy(&server, &database).await;
     let leases = patient(&own, Duration::from_secs(30)).await;
     let others = builder(&database).build().await.unwrap();
     let mut session = free_and_blocked(&database, &["b"]).await;

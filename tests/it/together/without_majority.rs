@@ -1,28 +1,20 @@
 //! A server without majority reads: MongoDB 4.4 can be started so. It answers such reads with code 148
 //! (`ReadConcernMajorityNotEnabled`); here a fail point does.
 
-use mongo_lease::{Lease, LeaseManager, Released};
+use mongo_lease::{Lease, Released};
 use mongo_lease_testbed::FailCommand;
 
-use super::{granted, names, start_calls};
+use super::{CALLS, granted, names, start_calls};
 use crate::common::patient;
 use crate::lent::lent_database;
 use crate::patience::until_nothing_is_left;
-use crate::spy::Spy;
-
-const CALLS: usize = 60;
-
-/// Reads are refused.
-fn without_majority_reads() -> FailCommand {
-    FailCommand::on(&["find"]).error_code(148)
-}
+use crate::spy::spied_at;
 
 #[tokio::test]
 async fn batched_calls_are_granted_without_majority_reads() {
     let (server, database) = lent_database().await;
-    let (client, spy) = Spy::client(&server).await;
-    let leases = patient(LeaseManager::builder(&database.through(&client))).build().await.unwrap();
-    let refused = without_majority_reads().enable(server.uri()).await;
+    let (leases, spy) = spied_at(&server, &database, patient).await;
+    let refused = FailCommand::on(&["find"]).error_code(148).enable(server.uri()).await;
     let first = granted(start_calls(&leases, names("first", CALLS))).await;
     assert!(first.iter().all(Lease::is_valid));
 
@@ -43,10 +35,9 @@ async fn batched_calls_are_granted_without_majority_reads() {
 #[tokio::test]
 async fn a_lookup_without_majority_reads_reads_locally() {
     let (server, database) = lent_database().await;
-    let (client, spy) = Spy::client(&server).await;
-    let leases = LeaseManager::builder(&database.through(&client)).build().await.unwrap();
+    let (leases, spy) = spied_at(&server, &database, |builder| builder).await;
     let lease = leases.acquire("nightly").await.unwrap();
-    let refused = without_majority_reads().times(1).enable(server.uri()).await;
+    let refused = FailCommand::on(&["find"]).error_code(148).times(1).enable(server.uri()).await;
     spy.commands();
     for _ in 0..2 {
         let info = leases.get("nightly").await.unwrap().expect("it is held");
