@@ -15,8 +15,8 @@ use mongo_lease_testbed::TestDatabase;
 use tokio::task::JoinHandle;
 
 use crate::lent::{LentServer, lent_database};
+use crate::line::Waiting;
 use crate::patience::locks;
-use crate::permits::Call;
 
 /// Longer than any test here.
 const LONG: Duration = Duration::from_secs(300);
@@ -122,11 +122,11 @@ fn waiting<T: AsRef<str>>(
     leases: &LeaseManager,
     names: impl IntoIterator<Item = T>,
     wait: Duration,
-) -> Vec<Call> {
+) -> Vec<Waiting> {
     let call = |name: T| tokio::spawn(leases.acquire(name.as_ref()).wait(wait).into_future());
     names.into_iter().map(call).collect()
 }
 
-fn none_has_ended(calls: &[Call]) -> bool {
+fn none_has_ended(calls: &[Waiting]) -> bool {
     calls.iter().all(|call| !call.is_finished())
 }

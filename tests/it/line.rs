@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Bson, Document};
-use mongo_lease::{Acquire, Event, Lease, LeaseManager, LeaseManagerBuilder, Tuning};
+use mongo_lease::{Acquire, Event, Lease, LeaseManager, LeaseManagerBuilder, Result, Tuning};
 use mongo_lease_testbed::{Server, TestDatabase};
+use tokio::task::JoinHandle;
 
 use crate::common::{document, migrated};
-use crate::patience::{Listener, until};
-pub(crate) use crate::permits::{Call as Waiting, dropped, granted};
+use crate::patience::{Listener, soon, until};
 
 /// Long enough that only a wake-up can end it.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
@@ -31,6 +31,9 @@ const WAITER_TTL: Duration = Duration::from_secs(10);
 
 /// The longest life of an entry: within a test none expires, and no heartbeat finds a promotion in place of an event.
 pub(crate) const LONG_LIFE: Duration = Duration::from_secs(600);
+
+/// A call that waits.
+pub(crate) type Waiting = JoinHandle<Result<Lease>>;
 
 /// A manager whose waiters wake only by events, and whose entries live for so long.
 pub(crate) fn told_only(database: &Database, waiter_ttl: Duration) -> LeaseManagerBuilder {
@@ -108,6 +111,17 @@ fn start_waiting(acquire: Acquire) -> Waiting {
     let mut context = Context::from_waker(Waker::noop());
     assert!(matches!(future.as_mut().poll(&mut context), Poll::Pending), "it was too quick");
     tokio::spawn(future)
+}
+
+/// The lease that a waiting call is granted.
+pub(crate) async fn granted(waiting: Waiting) -> Lease {
+    soon("the waiter is granted the lease", waiting).await.unwrap().unwrap()
+}
+
+/// Drops a call that waits.
+pub(crate) async fn dropped(waiting: Waiting) {
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
 }
 
 /// Each of the waiting calls is granted the lease when the one before it releases it.
