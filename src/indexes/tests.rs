@@ -29,7 +29,15 @@ fn an_expiry_of_any_type_is_understood() {
     for zero in [Bson::Int32(0), Bson::Int64(0), Bson::Double(0.0), Bson::Double(-0.0)] {
         assert_eq!(problems(&[unique(), expiring(zero)]), []);
     }
-    for other in [Bson::Int32(-1), Bson::Double(f64::NAN), Bson::Double(0.5), Bson::from("0")] {
+    for other in [
+        Bson::Int32(-1),
+        Bson::Int64(1 << 40),
+        Bson::Double(f64::NAN),
+        Bson::Double(f64::INFINITY),
+        Bson::Double(0.5),
+        Bson::String("0".to_owned()),
+        Bson::Null,
+    ] {
         let problem = only(&[unique(), expiring(other.clone())]);
         assert!(matches!(problem.kind, IndexProblemKind::Expiry { found: Some(_) }), "{other}");
     }
@@ -39,8 +47,11 @@ fn an_expiry_of_any_type_is_understood() {
 fn only_the_key_that_a_hint_finds_is_the_key() {
     for key in [
         doc! { "name": -1 },
+        doc! { "name": 2 },
         doc! { "name": "hashed" },
+        doc! { "name": "text" },
         doc! { "name": 1, "value": 1 },
+        doc! { "name": true },
         doc! { "value": 1 },
     ] {
         let index = FoundIndex { is_unique: true, ..named("other", key) };

@@ -70,7 +70,8 @@ async fn names_owners_values_and_metadata_come_back_as_they_went_in() {
 async fn what_cannot_be_a_name_is_refused_before_anything_is_sent() {
     let (_database, leases, spy) = spied(|builder| builder).await;
     let long = "x".repeat(513);
-    for bad in ["", "a\0b", long.as_str()] {
+    let wide = "🔒".repeat(129);
+    for bad in ["", "\0", "a\0b", long.as_str(), wide.as_str()] {
         let refused = [
             leases.acquire(bad).await.unwrap_err(),
             leases.try_acquire(bad).await.unwrap_err(),

@@ -2,9 +2,33 @@
 
 use mongo_lease_core::rules::{BOUND_MIN, Lane, Slots, UNDER_WAY_MAX};
 
-use super::{Harness, LONG, SLOTS, SentBatch};
+use super::{Harness, LONG, SLOTS, SentBatch, assert_answered};
 use crate::clock::Clock;
 use crate::failure::Cause;
+
+/// The slots of acquires in a harness.
+fn acquire_slots() -> usize {
+    let mut slots = Slots::new(SLOTS);
+    (0..SLOTS).filter(|_| slots.occupy(Lane::Acquire)).count()
+}
+
+/// A process whose commands hang sends as many as it has slots. All later calls leave in one command.
+#[tokio::test]
+async fn calls_gather_until_a_slot_is_free() {
+    let mut harness = Harness::full().await;
+    harness.fill(acquire_slots()).await;
+    let items: Vec<u32> = (50..90).collect();
+    let calls: Vec<_> = items.iter().map(|item| harness.start(*item)).collect();
+    // Longer than calls wait for slow commands.
+    Clock::default().sleep(super::PATIENCE * 2).await;
+    harness.nothing_goes();
+    harness.one_comes_back();
+    let batch = harness.batch().await;
+    assert_eq!(batch.items, items);
+    batch.succeeds();
+    assert_answered(&items, calls).await;
+    harness.assert_is_idle().await;
+}
 
 /// A call waits for the commands under way no longer than a batch may take. One with less time than that goes alone.
 #[tokio::test]
@@ -36,8 +60,7 @@ async fn few_calls_with_little_time_go_alone_at_once() {
 #[tokio::test]
 async fn calls_that_wait_are_told_when_the_manager_closes() {
     let mut harness = Harness::full().await;
-    let mut slots = Slots::new(SLOTS);
-    harness.fill((0..SLOTS).filter(|_| slots.occupy(Lane::Acquire)).count()).await;
+    harness.fill(acquire_slots()).await;
     let waiting = harness.start_until(8, Clock::default().now().after(LONG));
     harness.runner.close_acquires();
     // The task that waits for a slot starts when the others take too long.

@@ -22,12 +22,16 @@ fn merged(field: &str, update: impl Into<UpdateModifications>) -> Result<FencedW
 }
 
 fn document(write: FencedWrite) -> Document {
-    let UpdateModifications::Document(update) = write.into_parts().1 else { panic!("no document") };
+    let UpdateModifications::Document(update) = write.into_parts().1 else {
+        panic!("no document");
+    };
     update
 }
 
 fn stages(write: FencedWrite) -> Vec<Document> {
-    let UpdateModifications::Pipeline(stages) = write.into_parts().1 else { panic!("no pipeline") };
+    let UpdateModifications::Pipeline(stages) = write.into_parts().1 else {
+        panic!("no pipeline");
+    };
     stages
 }
 
@@ -73,8 +77,15 @@ fn updates_that_touch_the_field_are_refused() {
         doc! { "$set": { "m": {} } },
         doc! { "$set": { "m.f.deeper": 1 } },
         doc! { "$inc": { "a": 1 }, "$unset": { "m.f": "" } },
+        doc! { "$unset": { "m": "" } },
+        doc! { "$setOnInsert": { "m.f": 1 } },
+        doc! { "$max": { "m.f": 1 } },
+        doc! { "$currentDate": { "m.f": true } },
+        doc! { "$push": { "m": 1 } },
+        doc! { "$pull": { "m": { "f": 1 } } },
         doc! { "$rename": { "m.f": "a" } },
         doc! { "$rename": { "a": "m.f" } },
+        doc! { "$rename": { "a": "m" } },
         doc! { "$set": { "m.$[].x": 1 } },
         doc! { "$set": { "m.$": 1 } },
     ];
@@ -83,7 +94,9 @@ fn updates_that_touch_the_field_are_refused() {
         doc! { "a": 1 },
         doc! { "$set": { "a": 1 }, "b": 2 },
         doc! { "$set": 1 },
+        doc! { "$inc": { "a": 1 }, "$set": [] },
         doc! { "$rename": { "a": 1 } },
+        doc! { "$shuffle": { "a": 1 } },
         doc! { "$v": 2, "diff": { "d": { "f": false } } },
     ];
     for update in touching.into_iter().chain(of_unknown_meaning) {
@@ -97,9 +110,11 @@ fn updates_that_touch_the_field_are_refused() {
 fn stages_that_touch_the_field_are_refused() {
     let touching = [
         doc! { "$set": { "m.f": "$a" } },
+        doc! { "$set": { "m": [] } },
         doc! { "$addFields": { "m.f.deeper": 1 } },
         doc! { "$unset": "m.f" },
         doc! { "$unset": ["a", "m"] },
+        doc! { "$project": { "m.f": 0 } },
         doc! { "$project": { "m": { "f": 1 } } },
         // These may put an array on the way to the field.
         doc! { "$replaceWith": "$a" },
@@ -137,10 +152,13 @@ fn an_upsert_needs_equality_on_the_id() {
     }
     let lacking = [
         doc! {},
+        doc! { "a": 1 },
         doc! { "_id": { "$gte": 1 } },
+        doc! { "_id": { "$in": [1, 2] } },
         regex_on_id(),
         doc! { "_id.year": 1 },
         doc! { "$or": [{ "_id": 1 }] },
+        doc! { "$nor": [{ "_id": 1 }] },
         // An upsert would insert the filter's value of the field.
         doc! { "_id": 1, "f": [] },
         doc! { "_id": 1, "$or": [{ "f.g": 1 }] },

@@ -7,7 +7,7 @@ use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{Error, Event, LeaseManager, Tuning};
 use mongo_lease_testbed::Server;
 
-use super::{By, LONG, free_and_blocked, manager, names, none_has_ended, setup, waiting};
+use super::{By, LONG, free_and_blocked, names, none_has_ended, setup, waiting};
 use crate::patience::{Listener, joined, until, until_blocked};
 use crate::permits::all_granted;
 use crate::spy::Spy;
@@ -114,7 +114,10 @@ async fn what_is_sent_again_is_told_by_a_look_also_alone() {
     const UNDER_WAY_MAX: usize = 4;
     let setup = setup().await;
     let (client, spy) = Spy::client(&setup.server).await;
-    let leases = manager(&setup.database.through(&client)).await;
+    // The fillers stay under way until the others have been sent, on a busy machine too.
+    let long = Tuning::default().attempt_timeout(Duration::from_secs(15));
+    let leases = LeaseManager::builder(&setup.database.through(&client));
+    let leases = leases.ttl(Duration::from_secs(60)).tuning(long).build().await.unwrap();
     let fillers = names("filler", UNDER_WAY_MAX);
     let mut held_names = fillers.clone();
     held_names.push("blocked".to_owned());

@@ -1,6 +1,6 @@
 //! Indexes that are accepted as ours, and those that are not.
 
-use mongo_lease::mongodb::bson::doc;
+use mongo_lease::mongodb::bson::{Bson, doc};
 
 use super::{
     blocked, ensures_and_grants, fresh, listed, on_expiry, on_name, refused, run, stuck,
@@ -35,19 +35,23 @@ async fn each_of_the_two_indexes_is_missed() {
 
 #[tokio::test]
 async fn look_alikes_are_refused_and_explained() {
+    let partial = |field: &str| doc! { "partialFilterExpression": { field: { "$gt": "" } } };
+    let sweep = |seconds: Bson| doc! { "name": "sweep", "expireAfterSeconds": seconds };
+    let other_expiry = "the index `sweep` on `expiresAt` has an expireAfterSeconds of";
     for (index, why) in [
-        (on_name(doc! { "partialFilterExpression": { "name": { "$gt": "" } } }), "is partial"),
+        (on_name(partial("name")), "is partial"),
         (on_name(doc! { "sparse": true }), "is sparse"),
         (on_name(doc! { "hidden": true }), "is hidden"),
         (on_name(doc! { "collation": { "locale": "en", "strength": 2 } }), "the collation `en`"),
         (on_name(doc! { "name": "n", "unique": false }), "the index `n` on `name` is not unique"),
         (doc! { "name": "name_1", "key": { "value": 1 } }, "another index has its name `name_1`"),
+        (on_expiry(partial("value")), "is partial"),
         (on_expiry(doc! { "sparse": true }), "is sparse"),
+        (on_expiry(doc! { "hidden": true }), "is hidden"),
         (on_expiry(doc! { "unique": true }), "is unique"),
-        (
-            on_expiry(doc! { "name": "sweep", "expireAfterSeconds": 3_600 }),
-            "the index `sweep` on `expiresAt` has an expireAfterSeconds of",
-        ),
+        (on_expiry(doc! { "collation": { "locale": "en" } }), "the collation `en`"),
+        (on_expiry(sweep(Bson::Int32(3_600))), other_expiry),
+        (on_expiry(sweep(Bson::Int64(3_600))), other_expiry),
         (
             doc! { "name": "expiresAt_1", "key": { "expiresAt": 1 } },
             "the index `expiresAt_1` on `expiresAt` is not a TTL index",
