@@ -9,6 +9,7 @@ mod shared;
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
+use mongo_lease::mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 use mongo_lease::mongodb::{ClientSession, Database};
 use mongo_lease::{Lease, LeaseManager, Released, Result};
 use mongo_lease_testbed::TestDatabase;
@@ -16,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::lent::{LentServer, lent_database};
 use crate::line::Waiting;
-use crate::patience::locks;
+use crate::patience::{locks, until};
 
 /// Longer than any test here.
 const LONG: Duration = Duration::from_secs(300);
@@ -87,11 +88,21 @@ pub(crate) async fn transaction(database: &Database) -> ClientSession {
 
 /// A transaction that keeps all others from the documents that the filter finds. Its abort changes nothing.
 pub(crate) async fn transaction_on(database: &Database, filter: Document) -> ClientSession {
-    let mut session = transaction(database).await;
-    let touch = doc! { "$set": { "touched": true } };
-    let touched = locks(database).update_many(filter, touch).session(&mut session).await;
-    assert!(touched.unwrap().modified_count > 0, "it keeps nobody from anything");
-    session
+    until("a transaction has the documents", async || {
+        let mut session = transaction(database).await;
+        let touch = doc! { "$set": { "touched": true } };
+        let locks = locks(database);
+        match locks.update_many(filter.clone(), touch).session(&mut session).await {
+            Ok(touched) => {
+                assert!(touched.modified_count > 0, "it keeps nobody from anything");
+                Some(session)
+            }
+            // Another write, as a heartbeat, was under way.
+            Err(error) if error.contains_label(TRANSIENT_TRANSACTION_ERROR) => None,
+            Err(error) => panic!("{error}"),
+        }
+    })
+    .await
 }
 
 /// Leases that are free, and that nobody can acquire before the transaction ends.
