@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::rules::{Instant, MAYBE_APPLIED};
+use mongo_lease_core::rules::MAYBE_APPLIED;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::{RetryPolicy, until_answered};
-use crate::clock::Clock;
+use crate::clock::{Clock, MemoryClock};
 use crate::failure::{Cause, Failure};
 use crate::runner::{AttemptResult, Pending, PriorEffect, Stage};
 
@@ -16,15 +16,16 @@ const SHORT: Duration = Duration::from_millis(20);
 
 type Attempt = (oneshot::Sender<AttemptResult<u32>>, Stage);
 
-/// Starts a call whose attempts come to the test.
+/// Starts a call whose attempts come to the test, by the clock that the test has paused.
 fn call(
+    clock: &Clock,
     attempt_timeout: Duration,
     wait: Duration,
 ) -> (mpsc::UnboundedReceiver<Attempt>, JoinHandle<AttemptResult<(u32, PriorEffect)>>) {
     let (sender, attempts) = mpsc::unbounded_channel();
-    let policy = RetryPolicy { attempt_timeout, deadline: Clock::default().now().after(wait) };
+    let policy = RetryPolicy { attempt_timeout, deadline: clock.now().after(wait) };
+    let clock = clock.clone();
     let call = async move {
-        let clock = Clock::default();
         let start_attempt = |_| {
             let (answer, stage, pending) = Pending::pair();
             // At the end nobody listens any more.
@@ -37,24 +38,25 @@ fn call(
     (attempts, tokio::spawn(call))
 }
 
-fn now() -> Instant {
-    Clock::default().now()
+fn paused() -> Clock {
+    MemoryClock::new().into()
 }
 
 /// An attempt begins when its command is sent: what waits in this process is not repeated, however long it waits.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_attempt_that_waits_in_this_process_is_not_repeated() {
     // A second one that was not sent cannot have been applied.
     for earlier in [PriorEffect::NotApplied, PriorEffect::Unanswered] {
-        let (mut attempts, call) = call(SHORT, LONG);
+        let clock = paused();
+        let (mut attempts, call) = call(&clock, SHORT, LONG);
         let (answer, stage) = attempts.recv().await.unwrap();
-        Clock::default().sleep(SHORT * 10).await;
+        clock.sleep(SHORT * 10).await;
         assert!(attempts.try_recv().is_err(), "it was repeated before it was sent");
-        assert!(stage.send(now()));
+        assert!(stage.send(clock.now()));
         // From now on its time counts.
         let (_second, second_stage) = attempts.recv().await.unwrap();
         if earlier == PriorEffect::Unanswered {
-            assert!(second_stage.send(now()), "its caller still waits");
+            assert!(second_stage.send(clock.now()), "its caller still waits");
             drop(attempts.recv().await.unwrap());
         }
         assert!(answer.send(Ok(7)).is_ok());
@@ -62,21 +64,23 @@ async fn an_attempt_that_waits_in_this_process_is_not_repeated() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_call_that_was_never_sent_has_changed_nothing() {
-    let (mut attempts, call) = call(SHORT, SHORT * 3);
+    let clock = paused();
+    let (mut attempts, call) = call(&clock, SHORT, SHORT * 3);
     let failure = call.await.unwrap().unwrap_err();
     assert!(matches!(failure.cause, Cause::NotSent) && !failure.outcome.maybe_applied);
     assert!(crate::Error::from(failure).to_string().ends_with("it sent nothing"));
     let (_answer, stage) = attempts.recv().await.unwrap();
-    assert!(stage.is_withdrawn() && !stage.send(now()));
+    assert!(stage.is_withdrawn() && !stage.send(clock.now()));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_call_that_was_sent_may_have_been_applied() {
-    let (mut attempts, call) = call(LONG, SHORT * 3);
+    let clock = paused();
+    let (mut attempts, call) = call(&clock, LONG, SHORT * 3);
     let (_answer, stage) = attempts.recv().await.unwrap();
-    assert!(stage.send(now()));
+    assert!(stage.send(clock.now()));
     let failure: Failure = call.await.unwrap().unwrap_err();
     assert!(matches!(failure.cause, Cause::Deadline) && failure.outcome == MAYBE_APPLIED);
     assert!(!stage.is_withdrawn());

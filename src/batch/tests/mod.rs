@@ -7,19 +7,17 @@ use std::iter;
 use std::time::Duration;
 
 use mongo_lease_core::rules::{BATCH_MAX, Instant, Lane, MAYBE_APPLIED, UNDER_WAY_MAX};
-use mongodb::Client;
 use mongodb::error::{CommandError, ErrorKind};
-use mongodb::options::{ClientOptions, ServerAddress};
 use tokio::sync::{mpsc, oneshot};
 
 use super::op::BatchOp;
 use super::{Batcher, PATIENCE};
-use crate::clock::Clock;
 use crate::failure::{Cause, Failure, NOT_SENT, driver_failure};
 use crate::hints::Hints;
+use crate::memory::MemoryStore;
 use crate::runner::{AttemptLimits, AttemptResult, Backend, Pace, Pending, Runner, Slot};
 
-/// Longer than anything here takes, however busy the machine is.
+/// Longer than anything here takes.
 const LONG: Duration = Duration::from_secs(30);
 
 /// More than a test has commands in progress, but for those that want all of them.
@@ -131,14 +129,11 @@ struct Harness {
 
 impl Harness {
     async fn new() -> Harness {
-        // No server listens at this address, and nothing is sent.
-        let host = ServerAddress::Tcp { host: "127.0.0.1".to_owned(), port: Some(1) };
-        let client = Client::with_options(ClientOptions::builder().hosts(vec![host]).build());
-        let runner =
-            Runner::new(Backend::Server(client.unwrap().database("none")), "locks", SLOTS).unwrap();
+        // Nothing is sent, and the clock is tokio's, which the tests have paused.
+        let runner = Runner::new(Backend::Memory(MemoryStore::new()), "locks", SLOTS).unwrap();
         let (sender, batches) = mpsc::unbounded_channel();
         let (tell, told) = mpsc::unbounded_channel();
-        let blocked = Hints::new(false, &Clock::default()).blocked;
+        let blocked = Hints::new(false, runner.clock()).blocked;
         let batcher = Batcher::new(runner.clone(), Fake(sender), Pace::default(), blocked);
         Harness { batcher, runner, batches, told, tell, fillers: Vec::new(), callers: Vec::new() }
     }
@@ -160,8 +155,12 @@ impl Harness {
         }
     }
 
+    fn now(&self) -> Instant {
+        self.runner.clock().now()
+    }
+
     fn start(&self, item: u32) -> Pending<u32> {
-        self.start_until(item, Clock::default().now().after(LONG))
+        self.start_until(item, self.now().after(LONG))
     }
 
     fn start_until(&self, item: u32, deadline: Instant) -> Pending<u32> {
@@ -222,7 +221,7 @@ impl Harness {
         while !self.fillers.is_empty() {
             self.one_comes_back();
         }
-        self.runner.idle(Clock::default().now().after(LONG)).await;
+        self.runner.idle(self.now().after(LONG)).await;
         assert_eq!(self.runner.tasks(), 0);
         self.nothing_goes();
         let mut under_way = Vec::new();
@@ -253,26 +252,26 @@ async fn assert_answered(items: &[u32], calls: impl IntoIterator<Item = Pending<
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lone_call_goes_at_once_and_alone() {
     let mut harness = Harness::new().await;
     for _ in 0..3 * UNDER_WAY_MAX {
-        let deadline = Clock::default().now().after(LONG);
+        let deadline = harness.now().after(LONG);
         let call = harness.start_until(8, deadline);
         let batch = harness.batch_at_once().await;
         assert_eq!((&batch.items[..], batch.deadline), (&[8][..], deadline));
         batch.succeeds();
         assert_eq!(answered(call).await, Some(80));
         assert_eq!(harness.told(1).await, [(8, Some(80))]);
-        harness.runner.idle(Clock::default().now().after(LONG)).await;
+        harness.runner.idle(harness.now().after(LONG)).await;
     }
     harness.assert_is_idle().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn queued_calls_share_a_batch_in_order_with_a_result_each() {
     let mut harness = Harness::full().await;
-    let deadlines = [3, 9, 5].map(|more| Clock::default().now().after(LONG * more));
+    let deadlines = [3, 9, 5].map(|more| harness.now().after(LONG * more));
     let items = [14, 11, 12];
     let calls: Vec<_> = iter::zip(items, deadlines)
         .map(|(item, deadline)| harness.start_until(item, deadline))
@@ -287,7 +286,7 @@ async fn queued_calls_share_a_batch_in_order_with_a_result_each() {
     harness.assert_is_idle().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_more_go_together_than_may() {
     let mut harness = Harness::full().await;
     let items: Vec<u32> = (1..).take(BATCH_MAX + 3).collect();
@@ -299,24 +298,24 @@ async fn no_more_go_together_than_may() {
     harness.assert_is_idle().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_call_whose_time_is_over_sends_nothing_and_is_told_so() {
     let mut harness = Harness::new().await;
-    let failure = soon(harness.start_until(6, Clock::default().now())).await.unwrap_err();
+    let failure = soon(harness.start_until(6, harness.now())).await.unwrap_err();
     assert_eq!(failure.outcome, NOT_SENT.outcome);
     harness.nothing_goes();
     harness.assert_is_idle().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nobody_waits_for_a_command_that_takes_too_long() {
     let mut harness = Harness::full().await;
-    let started = Clock::default().now();
+    let started = harness.now();
     let items = [12, 14];
     let waiting = items.map(|item| harness.start(item));
     let batch = harness.batch().await;
     assert_eq!(batch.items, items);
-    let waited = Clock::default().now().since(started);
+    let waited = harness.now().since(started);
     assert!(waited < PATIENCE * 20, "{waited:?}");
     batch.succeeds();
     assert_answered(&items, waiting).await;
@@ -330,7 +329,7 @@ async fn nobody_waits_for_a_command_that_takes_too_long() {
     harness.assert_is_idle().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_command_in_which_something_breaks_does_not_stop_the_line() {
     let mut harness = Harness::full().await;
     let broken = harness.start(PANIC);
@@ -344,11 +343,11 @@ async fn a_command_in_which_something_breaks_does_not_stop_the_line() {
     harness.assert_is_idle().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_was_answered_is_told_when_the_caller_has_gone() {
     let mut harness = Harness::full().await;
     let (gone, kept) = (harness.start(18), harness.start(20));
-    drop(harness.start_until(22, Clock::default().now()));
+    drop(harness.start_until(22, harness.now()));
     // It is withdrawn before it was sent.
     drop(harness.start(24));
     harness.one_comes_back();

@@ -3,7 +3,6 @@
 use mongo_lease_core::rules::{BOUND_MIN, Lane, Slots, UNDER_WAY_MAX};
 
 use super::{Harness, LONG, SLOTS, SentBatch, assert_answered};
-use crate::clock::Clock;
 use crate::failure::Cause;
 
 /// The slots of acquires in a harness.
@@ -13,14 +12,14 @@ fn acquire_slots() -> usize {
 }
 
 /// A process whose commands hang sends as many as it has slots. All later calls leave in one command.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn calls_gather_until_a_slot_is_free() {
     let mut harness = Harness::full().await;
     harness.fill(acquire_slots()).await;
     let items: Vec<u32> = (50..90).collect();
     let calls: Vec<_> = items.iter().map(|item| harness.start(*item)).collect();
     // Longer than calls wait for slow commands.
-    Clock::default().sleep(super::PATIENCE * 2).await;
+    harness.runner.clock().sleep(super::PATIENCE * 2).await;
     harness.nothing_goes();
     harness.one_comes_back();
     let batch = harness.batch().await;
@@ -31,10 +30,10 @@ async fn calls_gather_until_a_slot_is_free() {
 }
 
 /// A call waits for the commands under way no longer than a batch may take. One with less time than that goes alone.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn few_calls_with_little_time_go_alone_at_once() {
     let mut harness = Harness::full().await;
-    let over = Clock::default().now().after(BOUND_MIN / 2);
+    let over = harness.now().after(BOUND_MIN / 2);
     let calls: Vec<_> = (0..20).map(|number| harness.start_until(6 + 2 * number, over)).collect();
     let mut alone = Vec::new();
     for _ in 0..UNDER_WAY_MAX {
@@ -57,11 +56,11 @@ async fn few_calls_with_little_time_go_alone_at_once() {
     harness.assert_is_idle().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn calls_that_wait_are_told_when_the_manager_closes() {
     let mut harness = Harness::full().await;
     harness.fill(acquire_slots()).await;
-    let waiting = harness.start_until(8, Clock::default().now().after(LONG));
+    let waiting = harness.start_until(8, harness.now().after(LONG));
     harness.runner.close_acquires();
     // The task that waits for a slot starts when the others take too long.
     let failure = super::soon(waiting).await.unwrap_err();

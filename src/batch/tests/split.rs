@@ -6,7 +6,6 @@ use std::time::Duration;
 use mongo_lease_core::rules::{BOUND_MIN, MAYBE_APPLIED};
 
 use super::{Harness, LONG, SentBatch, answer_to, answered, assert_answered, cut_off, unanswered};
-use crate::clock::Clock;
 use crate::failure::{Cause, Failure};
 
 impl Harness {
@@ -30,7 +29,7 @@ impl Harness {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_that_is_cut_off_is_sent_again_in_eighths() {
     let mut harness = Harness::full().await;
     // Twenty documents, two calls each.
@@ -64,14 +63,14 @@ async fn a_batch_that_is_cut_off_is_sent_again_in_eighths() {
     harness.assert_is_idle().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_document_that_was_found_blocked_goes_alone() {
     let mut harness = Harness::full().await;
     let call = harness.start(60);
     harness.one_comes_back();
     let batch = harness.batch().await;
     // For as long as such a command may take.
-    Clock::default().sleep(BOUND_MIN).await;
+    harness.runner.clock().sleep(BOUND_MIN).await;
     batch.fails(cut_off());
     assert_eq!(answered(call).await, None);
     let same = harness.start(61);
@@ -88,7 +87,7 @@ async fn a_document_that_was_found_blocked_goes_alone() {
 }
 
 /// A missing majority confirmation is not one document's fault.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_without_a_majority_is_repeated_whole() {
     let mut harness = Harness::full().await;
     let items = [10, 12, 14];
@@ -105,21 +104,21 @@ async fn a_batch_without_a_majority_is_repeated_whole() {
 
 /// An answer that comes much later than the server was told to give up says that the server was slow: no document of
 /// the command is to blame, and pieces would be more commands for it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_that_a_slow_server_cut_off_is_sent_again_whole() {
     let mut harness = Harness::full().await;
     let items = [40, 41, 43, 44];
     let calls = items.map(|item| harness.start(item));
     harness.one_comes_back();
     let whole = harness.whole(&items).await;
-    Clock::default().sleep(BOUND_MIN * 3 + Duration::from_millis(50)).await;
+    harness.runner.clock().sleep(BOUND_MIN * 3 + Duration::from_millis(50)).await;
     whole.fails(cut_off());
     harness.whole(&items).await.succeeds();
     assert_answered(&items, calls).await;
     harness.assert_is_idle().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_that_was_not_answered_is_not_split() {
     let mut harness = Harness::full().await;
     let items = [10, 12, 14];
@@ -133,11 +132,11 @@ async fn a_batch_that_was_not_answered_is_not_split() {
     harness.assert_is_idle().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_is_to_go_alone_does_so_and_takes_nobodys_room() {
     let mut harness = Harness::full().await;
     let waiting = harness.start(24);
-    let deadline = Clock::default().now().after(LONG);
+    let deadline = harness.now().after(LONG);
     let first = harness.batcher.start_alone(26, deadline.into(), harness.teller(26));
     harness.carries_out(&[26]).await;
     assert_eq!(answered(first).await, Some(260));
