@@ -7,20 +7,19 @@ use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{Error, Event, LeaseManager, Tuning};
 use mongo_lease_testbed::Server;
 
-use super::{By, LONG, free_and_blocked, names, none_has_ended, setup, waiting};
-use crate::patience::{Listener, joined, until, until_blocked};
+use super::{By, LONG, free_and_blocked, manager, names, none_has_ended, setup, waiting};
+use crate::patience::{BUSY_MACHINE, Listener, joined, until, until_blocked};
 use crate::permits::all_granted;
 use crate::spy::Spy;
 
 #[tokio::test]
 async fn free_leases_are_granted_beside_a_blocked_one() {
-    const WAIT: Duration = Duration::from_secs(3);
     let setup = setup().await;
     let mut session = free_and_blocked(&setup.database, &["blocked"]).await;
-    let mut free = waiting(&setup.leases, names("free", 39), WAIT);
+    let mut free = waiting(&setup.leases, names("free", 39), BUSY_MACHINE);
     // In the middle of the others.
     let blocked = waiting(&setup.leases, ["blocked"], LONG);
-    free.extend(waiting(&setup.leases, names("more", 39), WAIT));
+    free.extend(waiting(&setup.leases, names("more", 39), BUSY_MACHINE));
     let _leases = all_granted(free).await;
     assert!(none_has_ended(&blocked), "the transaction was too short");
     session.abort_transaction().await.unwrap();
@@ -45,7 +44,7 @@ async fn calls_that_cannot_join_a_queue_delay_nobody() {
     let joining = waiting(&others, names("guarded", 8), LONG);
     until_blocked(&setup.server, &setup.database).await;
 
-    let free = waiting(&others, names("free", 12), Duration::from_secs(2));
+    let free = waiting(&others, names("free", 12), BUSY_MACHINE);
     let ping = others.ping().await.unwrap();
     let _leases = all_granted(free).await;
     assert!(ping < idle + Duration::from_millis(1_500), "{ping:?}, and idle {idle:?}");
@@ -68,8 +67,8 @@ async fn many_calls_for_one_blocked_lease_delay_nobody() {
     let leases = &setup.leases;
     let once = waiting(leases, ["blocked"; 14], Duration::ZERO);
     until_blocked(&setup.server, &setup.database).await;
-    let mut free = waiting(leases, names("short", 4), Duration::from_secs(1));
-    free.extend(waiting(leases, names("long", 4), Duration::from_secs(2)));
+    let mut free = waiting(leases, names("short", 4), BUSY_MACHINE / 2);
+    free.extend(waiting(leases, names("long", 4), BUSY_MACHINE));
     let _leases = all_granted(free).await;
     assert!(none_has_ended(&once), "the transaction was too short");
     session.abort_transaction().await.unwrap();
@@ -114,21 +113,17 @@ async fn what_is_sent_again_is_told_by_a_look_also_alone() {
     const UNDER_WAY_MAX: usize = 4;
     let setup = setup().await;
     let (client, spy) = Spy::client(&setup.server).await;
-    // The fillers stay under way until the others have been sent, on a busy machine too.
-    let long = Tuning::default().attempt_timeout(Duration::from_secs(15));
-    let leases = LeaseManager::builder(&setup.database.through(&client));
-    let leases = leases.ttl(Duration::from_secs(60)).tuning(long).build().await.unwrap();
+    let leases = manager(&setup.database.through(&client)).await;
     let fillers = names("filler", UNDER_WAY_MAX);
     let mut held_names = fillers.clone();
     held_names.push("blocked".to_owned());
     let mut session = free_and_blocked(&setup.database, &held_names).await;
     let mut blocked = waiting(&leases, fillers, LONG);
     until_blocked(&setup.server, &setup.database).await;
-    // One command of two statements, of which the second is blocked.
-    let free = waiting(&leases, ["free"], LONG);
-    tokio::task::yield_now().await;
-    blocked.extend(waiting(&leases, ["blocked"], LONG));
-    let _lease = all_granted(free).await;
+    // One command of two statements, of which the second is blocked: both calls begin in one turn of the runtime.
+    let mut both = waiting(&leases, ["free", "blocked"], LONG);
+    blocked.extend(both.pop());
+    let _lease = all_granted(both).await;
     let is_about_it = |filter: &Document| filter.get_str("name").ok() == Some("free");
     let together = spy.commands().into_iter().filter(|(_, command)| {
         let statements = command.get_array("updates").into_iter().flatten();
