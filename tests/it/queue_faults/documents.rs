@@ -7,6 +7,7 @@ use mongo_lease::{Error, Token, Tuning};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 use super::crowd::Crowd;
+use crate::blocked::transaction;
 use crate::common::{builder, document, migrated};
 use crate::lent::lent_setup;
 use crate::line::{NEVER, in_line_watching};
@@ -69,11 +70,14 @@ async fn all_waiters_are_served_after_a_transaction_outlives_entries() {
     let (_server, database, holder) = lent_setup().await;
     let lease = holder.acquire("a").await.unwrap();
     let before = lease.token().unwrap();
-    let tuning = Tuning::default().waiter_ttl(Duration::from_secs(1));
+    let tuning = Tuning::default().waiter_ttl(LIFE);
     let crowd = Crowd::of(6, &builder(&database).tuning(tuning)).await;
-    let mut session = database.client().start_session().await.unwrap();
-    session.start_transaction().await.unwrap();
-    lease.guard(&mut session).await.unwrap();
+    // A heartbeat may be writing.
+    let guarded = async || {
+        let mut session = transaction(&database).await;
+        lease.guard(&mut session).await.ok().map(|_| session)
+    };
+    let mut session = until("the guard is in a transaction", guarded).await;
     let dead = async || {
         let alive = doc! { "queue.expiresAt": { "$gt": DateTime::now() } };
         locks(&database).find_one(alive).await.unwrap().is_none().then_some(())

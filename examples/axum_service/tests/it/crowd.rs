@@ -1,7 +1,7 @@
 //! 200 clients and two processes of the service, one of which is killed midway.
 //!
-//! It runs for 6 s, or for the number of seconds in `AXUM_SERVICE_CROWD_SECONDS`, and on a busy machine until each lease
-//! was granted once.
+//! It runs for 6 s, or for the number of seconds in `AXUM_SERVICE_CROWD_SECONDS`, and on a busy machine until each
+//! lease was granted once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
