@@ -53,7 +53,7 @@ fn search(name: &str, search: impl FnOnce() -> Report) {
         report.is_exhausted,
         report.unseen,
     );
-    for found in &report.broken {
+    if let Some(found) = &report.broken {
         println!("  BROKEN: {}", found.claim);
         found.steps.iter().for_each(|step| println!("    {step}"));
     }

@@ -2,7 +2,7 @@
 
 use mongo_lease_core::rules::attempts::Attempts;
 use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
-use stateright::{Model, Property};
+use stateright::Model;
 
 use crate::bounds::{Bounds, ClientBounds, Clocks, First, Variant};
 use crate::client::{Acting, Silence};
@@ -10,6 +10,8 @@ use crate::handing_on::is_in_living_hands;
 use crate::primary::Primary;
 use crate::properties::{self, believes};
 use crate::releases::Ending;
+use crate::search::{Claimed, Condition};
+use crate::seen;
 use crate::state::{Client, Command, Does, InLine, Reply, Says, Server, Stage, World, Wrongs};
 use crate::steps_of_line::one_after_the_other;
 
@@ -137,9 +139,16 @@ impl Model for Explored {
         world.settle(self.bounds.reads_sent());
         Some(world)
     }
+}
 
-    fn properties(&self) -> Vec<Property<Self>> {
-        properties::all(&self.bounds)
+impl Claimed for Explored {
+    fn claims(&self) -> Vec<Condition<Explored>> {
+        let claims = properties::claims(&self.bounds).into_iter();
+        claims.map(|claim| (claim.name(), claim.condition())).collect()
+    }
+
+    fn sights(&self) -> Vec<Condition<Explored>> {
+        seen::all(&self.bounds)
     }
 }
 

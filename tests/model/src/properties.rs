@@ -1,12 +1,10 @@
-//! The claims about every state, and the sights that a world must show.
+//! The claims about every state.
 
 use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent};
 use mongo_lease_core::spec::{Expiry, LONG_AGO};
-use stateright::Property;
 
 use crate::bounds::{Bounds, Clocks, Judges, LIFE, MAX_CLOCK_SKEW, POLL, TTL};
 use crate::explore::Explored;
-use crate::seen;
 use crate::server::{Value, holders_grant};
 use crate::state::{Client, Command, Does, Held, Reply, Says, Stage, World};
 
@@ -80,7 +78,7 @@ impl Claim {
         }
     }
 
-    fn condition(self) -> fn(&Explored, &World) -> bool {
+    pub(crate) fn condition(self) -> fn(&Explored, &World) -> bool {
         match self {
             Claim::OneBelieves => |model, world| believers(&model.bounds, world).count() <= 1,
             Claim::DocumentNamesBeliever => {
@@ -264,12 +262,4 @@ pub(crate) fn claims(bounds: &Bounds) -> Vec<Claim> {
         claims.push(Claim::NothingStaysBehind);
     }
     claims
-}
-
-/// All properties: the claims, and the sights without which the claims would say nothing.
-pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
-    let always = |claim: Claim| Property::always(claim.name(), claim.condition());
-    let mut properties: Vec<_> = claims(bounds).into_iter().map(always).collect();
-    properties.extend(seen::all(bounds));
-    properties
 }

@@ -1,21 +1,19 @@
 //! The sights that some state of a world must show, or its claims would say nothing.
 
 use mongo_lease_core::spec::{Expiry, LONG_AGO};
-use stateright::Property;
 
 use crate::bounds::{Bounds, ClientBounds, Clocks, First, MAX_CLOCK_SKEW, TTL};
 use crate::client::value_of;
 use crate::explore::Explored;
 use crate::properties::{believers, believes, is_quiet};
 use crate::releases::Ending;
+use crate::search::Condition;
 use crate::server::GrantMatch;
 use crate::state::{Client, Does, Held, Says, Stage, World};
 
-type Condition = fn(&Explored, &World) -> bool;
-
 /// The sights that this world must show.
-pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
-    let mut seen: Vec<(&'static str, Condition)> = vec![
+pub(crate) fn all(bounds: &Bounds) -> Vec<Condition<Explored>> {
+    let mut seen: Vec<Condition<Explored>> = vec![
         ("somebody is granted", |_, world| {
             world.clients.iter().any(|client| client.held().is_some())
         }),
@@ -58,7 +56,7 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Property<Explored>> {
         true => seen.extend(of_lines(bounds)),
         false => seen.extend(of_attempts(grants_run_out(bounds))),
     }
-    seen.into_iter().map(|(name, condition)| Property::sometimes(name, condition)).collect()
+    seen
 }
 
 /// Whether the world lasts until somebody else may be granted an expired lease.
@@ -69,8 +67,8 @@ fn grants_run_out(bounds: &Bounds) -> bool {
     }
 }
 
-fn of_cuts(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
-    let mut seen: Vec<(&'static str, Condition)> = Vec::new();
+fn of_cuts(bounds: &Bounds) -> Vec<Condition<Explored>> {
+    let mut seen: Vec<Condition<Explored>> = Vec::new();
     if bounds.first == First::Together {
         seen.push(("what was granted before the batch was cut off is taken", |_, world| {
             let first = |held: &Held| held.id.attempt == 1;
@@ -99,8 +97,8 @@ fn is_tombstone(world: &World) -> bool {
     world.server.document.as_ref().is_some_and(|it| it.expiry == Expiry::At(LONG_AGO))
 }
 
-fn of_attempts(grants_run_out: bool) -> Vec<(&'static str, Condition)> {
-    let mut seen: Vec<(&'static str, Condition)> = vec![("something is given back", |_, world| {
+fn of_attempts(grants_run_out: bool) -> Vec<Condition<Explored>> {
+    let mut seen: Vec<Condition<Explored>> = vec![("something is given back", |_, world| {
         let gives_back =
             |does: &Does| matches!(does, Does::End { which: GrantMatch::Call { .. }, .. });
         world.commands.iter().any(|command| gives_back(&command.does))
@@ -116,8 +114,8 @@ fn of_attempts(grants_run_out: bool) -> Vec<(&'static str, Condition)> {
     seen
 }
 
-fn of_lines(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
-    let mut seen: Vec<(&'static str, Condition)> = Vec::new();
+fn of_lines(bounds: &Bounds) -> Vec<Condition<Explored>> {
+    let mut seen: Vec<Condition<Explored>> = Vec::new();
     if bounds.max_waiting == 1 {
         seen.push(("the queue is full", |_, world| {
             let is_full = |says| matches!(says, Says::Refused { ahead: None, .. });
@@ -178,8 +176,8 @@ fn has_rivals(bounds: &Bounds) -> bool {
     first.is_some_and(|first| bounds.clients[first + 1..].iter().any(asks))
 }
 
-fn of_mishaps(bounds: &Bounds) -> Vec<(&'static str, Condition)> {
-    let mut seen: Vec<(&'static str, Condition)> = Vec::new();
+fn of_mishaps(bounds: &Bounds) -> Vec<Condition<Explored>> {
+    let mut seen: Vec<Condition<Explored>> = Vec::new();
     if bounds.crashes {
         seen.push(("one that has died is passed over", |model, world| {
             let was_promoted =

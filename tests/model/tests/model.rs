@@ -6,8 +6,8 @@
 use std::time::Instant;
 
 use mongo_lease_model::{
-    PermitWrongTurn, Report, WrongTurn, check, check_permits, default_worlds, find, find_permits,
-    harmless, large_worlds, permit_wrong_turns, worlds, wrong_turns,
+    Claim, PermitWrongTurn, Report, WrongTurn, check, check_permits, default_worlds, find,
+    find_permits, harmless, large_worlds, permit_wrong_turns, worlds, wrong_turns,
 };
 
 /// A world with more states than this is one of [`worlds::BIG`].
@@ -37,8 +37,7 @@ fn holds(name: &str, search: impl FnOnce() -> Report) -> Report {
     let started = Instant::now();
     let report = search();
     eprintln!("{name}: {} states, {:.1?}", report.states, started.elapsed());
-    let first = report.broken.first();
-    assert!(first.is_none(), "{name}: {:#?}", report.broken);
+    assert!(report.broken.is_none(), "{name}: {:#?}", report.broken);
     assert!(report.is_exhausted, "{name}: the search did not come to its end");
     assert!(report.unseen.is_empty(), "{name}: never seen: {:?}", report.unseen);
     report
@@ -91,7 +90,9 @@ fn every_wrong_turn_is_found() {
         };
         let (steps, states) = (found.steps.len(), found.states);
         eprintln!("{what}: not \"{}\" after {steps} steps, {states} states", found.claim);
-        assert!(steps > 1, "{what}: {:#?}", found.steps);
+        // That claim is about what a waiter will do next, so it may be broken before anybody has done a thing.
+        let of_plans = claim == Claim::NobodySleeps;
+        assert!(steps > 1 || of_plans, "{what}: {:#?}", found.steps);
     }
 }
 

@@ -1,16 +1,11 @@
 //! The claims about every state of a world with permits.
 
 use mongo_lease_core::spec::{Expiry, Holder};
-use stateright::Property;
 
-use crate::permits::bounds::PermitBounds;
 use crate::permits::explore::{Permitted, believes};
 use crate::permits::primary::{grants_in, value_of};
-use crate::permits::sights;
 use crate::permits::state::{Caller, Permitting, Stage};
 use crate::server::{Document, Value};
-
-type Condition = fn(&Permitted, &Permitting) -> bool;
 
 /// A claim about every state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +33,7 @@ pub enum PermitClaim {
 }
 
 impl PermitClaim {
-    const ALL: [PermitClaim; 10] = [
+    pub(crate) const ALL: [PermitClaim; 10] = [
         PermitClaim::BelieversFit,
         PermitClaim::DocumentNamesBelievers,
         PermitClaim::HoldersFit,
@@ -68,7 +63,7 @@ impl PermitClaim {
         }
     }
 
-    fn condition(self) -> Condition {
+    pub(crate) fn condition(self) -> fn(&Permitted, &Permitting) -> bool {
         match self {
             PermitClaim::BelieversFit => |model, world| model.bounds.fit(believers(model, world)),
             PermitClaim::DocumentNamesBelievers => document_names_believers,
@@ -136,12 +131,4 @@ fn is_quiet(world: &Permitting) -> bool {
 fn names_nobody(world: &Permitting) -> bool {
     let waiting = world.document.iter().flat_map(|document| document.queue.entries());
     grants_in(world.document.as_ref()).is_empty() && waiting.count() == 0
-}
-
-/// All properties: the claims, and the sights without which the claims would say nothing.
-pub(crate) fn all(bounds: &PermitBounds) -> Vec<Property<Permitted>> {
-    let always = |claim: PermitClaim| Property::always(claim.name(), claim.condition());
-    let mut properties: Vec<_> = PermitClaim::ALL.into_iter().map(always).collect();
-    properties.extend(sights::all(bounds));
-    properties
 }

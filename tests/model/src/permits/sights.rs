@@ -1,17 +1,14 @@
 //! The sights that some state of a world with permits must show, or its claims would say nothing.
 
-use stateright::Property;
-
 use crate::permits::bounds::{PermitBounds, TTL};
 use crate::permits::explore::{Permitted, believes};
 use crate::permits::state::{Caller, Permitting, Says, Stage};
 use crate::primary::FOREIGNER;
-
-type Condition = fn(&Permitted, &Permitting) -> bool;
+use crate::search::Condition;
 
 /// The sights that this world must show.
-pub(crate) fn all(bounds: &PermitBounds) -> Vec<Property<Permitted>> {
-    let mut seen: Vec<(&'static str, Condition)> =
+pub(crate) fn all(bounds: &PermitBounds) -> Vec<Condition<Permitted>> {
+    let mut seen: Vec<Condition<Permitted>> =
         vec![("one holds after another has ended", |model, world| {
             let has_held = |number: &usize| {
                 let caller = &world.clients[*number];
@@ -60,7 +57,7 @@ pub(crate) fn all(bounds: &PermitBounds) -> Vec<Property<Permitted>> {
             world.document.as_ref().is_some_and(|document| document.value == Some(FOREIGNER))
         }));
     }
-    seen.into_iter().map(|(name, condition)| Property::sometimes(name, condition)).collect()
+    seen
 }
 
 fn believers(model: &Permitted, world: &Permitting) -> usize {
