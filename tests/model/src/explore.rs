@@ -8,10 +8,8 @@ use crate::bounds::{Bounds, ClientBounds, Clocks, First, Variant};
 use crate::client::{Acting, Silence};
 use crate::handing_on::is_in_living_hands;
 use crate::primary::Primary;
-use crate::properties::{self, believes};
+use crate::properties::believes;
 use crate::releases::Ending;
-use crate::search::{Claimed, Condition};
-use crate::seen;
 use crate::state::{Client, Command, Does, InLine, Reply, Says, Server, Stage, World, Wrongs};
 use crate::steps_of_line::one_after_the_other;
 
@@ -138,17 +136,6 @@ impl Model for Explored {
         }
         world.settle(self.bounds.reads_sent());
         Some(world)
-    }
-}
-
-impl Claimed for Explored {
-    fn claims(&self) -> Vec<Condition<Explored>> {
-        let claims = properties::claims(&self.bounds).into_iter();
-        claims.map(|claim| (claim.name(), claim.condition())).collect()
-    }
-
-    fn sights(&self) -> Vec<Condition<Explored>> {
-        seen::all(&self.bounds)
     }
 }
 

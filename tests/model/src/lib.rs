@@ -11,6 +11,7 @@ mod releases;
 mod server;
 
 mod bounds;
+mod claimed;
 mod state;
 
 mod client;

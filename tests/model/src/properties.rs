@@ -1,10 +1,12 @@
-//! The claims about every state.
+//! The claims about every state, and the sights that a world must show.
 
 use mongo_lease_core::rules::waiter::{WaitAction, WaitEvent};
 use mongo_lease_core::spec::{Expiry, LONG_AGO};
 
 use crate::bounds::{Bounds, Clocks, Judges, LIFE, MAX_CLOCK_SKEW, POLL, TTL};
+use crate::claimed::{Claimed, Condition};
 use crate::explore::Explored;
+use crate::seen;
 use crate::server::{Value, holders_grant};
 use crate::state::{Client, Command, Does, Held, Reply, Says, Stage, World};
 
@@ -78,7 +80,7 @@ impl Claim {
         }
     }
 
-    pub(crate) fn condition(self) -> fn(&Explored, &World) -> bool {
+    fn condition(self) -> fn(&Explored, &World) -> bool {
         match self {
             Claim::OneBelieves => |model, world| believers(&model.bounds, world).count() <= 1,
             Claim::DocumentNamesBeliever => {
@@ -226,7 +228,7 @@ fn nobody_sleeps(bounds: &Bounds, world: &World) -> bool {
 }
 
 /// The claims that are made of a world.
-pub(crate) fn claims(bounds: &Bounds) -> Vec<Claim> {
+fn claims(bounds: &Bounds) -> Vec<Claim> {
     let mut claims = vec![
         Claim::TokensRise,
         Claim::ReleasesOnlyOwn,
@@ -262,4 +264,14 @@ pub(crate) fn claims(bounds: &Bounds) -> Vec<Claim> {
         claims.push(Claim::NothingStaysBehind);
     }
     claims
+}
+
+impl Claimed for Explored {
+    fn claims(&self) -> Vec<Condition<Explored>> {
+        claims(&self.bounds).into_iter().map(|claim| (claim.name(), claim.condition())).collect()
+    }
+
+    fn sights(&self) -> Vec<Condition<Explored>> {
+        seen::all(&self.bounds)
+    }
 }

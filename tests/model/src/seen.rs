@@ -3,11 +3,11 @@
 use mongo_lease_core::spec::{Expiry, LONG_AGO};
 
 use crate::bounds::{Bounds, ClientBounds, Clocks, First, MAX_CLOCK_SKEW, TTL};
+use crate::claimed::Condition;
 use crate::client::value_of;
 use crate::explore::Explored;
 use crate::properties::{believers, believes, is_quiet};
 use crate::releases::Ending;
-use crate::search::Condition;
 use crate::server::GrantMatch;
 use crate::state::{Client, Does, Held, Says, Stage, World};
 

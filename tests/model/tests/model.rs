@@ -90,7 +90,7 @@ fn every_wrong_turn_is_found() {
         };
         let (steps, states) = (found.steps.len(), found.states);
         eprintln!("{what}: not \"{}\" after {steps} steps, {states} states", found.claim);
-        // That claim is about what a waiter will do next, so it may be broken before anybody has done a thing.
+        // This claim is about a waiter's next attempt, so it may be broken before anybody has done a thing.
         let of_plans = claim == Claim::NobodySleeps;
         assert!(steps > 1 || of_plans, "{what}: {:#?}", found.steps);
     }

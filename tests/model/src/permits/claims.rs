@@ -2,8 +2,10 @@
 
 use mongo_lease_core::spec::{Expiry, Holder};
 
+use crate::claimed::{Claimed, Condition};
 use crate::permits::explore::{Permitted, believes};
 use crate::permits::primary::{grants_in, value_of};
+use crate::permits::sights;
 use crate::permits::state::{Caller, Permitting, Stage};
 use crate::server::{Document, Value};
 
@@ -33,7 +35,7 @@ pub enum PermitClaim {
 }
 
 impl PermitClaim {
-    pub(crate) const ALL: [PermitClaim; 10] = [
+    const ALL: [PermitClaim; 10] = [
         PermitClaim::BelieversFit,
         PermitClaim::DocumentNamesBelievers,
         PermitClaim::HoldersFit,
@@ -63,7 +65,7 @@ impl PermitClaim {
         }
     }
 
-    pub(crate) fn condition(self) -> fn(&Permitted, &Permitting) -> bool {
+    fn condition(self) -> fn(&Permitted, &Permitting) -> bool {
         match self {
             PermitClaim::BelieversFit => |model, world| model.bounds.fit(believers(model, world)),
             PermitClaim::DocumentNamesBelievers => document_names_believers,
@@ -131,4 +133,15 @@ fn is_quiet(world: &Permitting) -> bool {
 fn names_nobody(world: &Permitting) -> bool {
     let waiting = world.document.iter().flat_map(|document| document.queue.entries());
     grants_in(world.document.as_ref()).is_empty() && waiting.count() == 0
+}
+
+impl Claimed for Permitted {
+    fn claims(&self) -> Vec<Condition<Permitted>> {
+        let claims = PermitClaim::ALL.into_iter();
+        claims.map(|claim| (claim.name(), claim.condition())).collect()
+    }
+
+    fn sights(&self) -> Vec<Condition<Permitted>> {
+        sights::all(&self.bounds)
+    }
 }

@@ -4,13 +4,10 @@ use stateright::Model;
 
 use crate::explore::remove;
 use crate::permits::bounds::PermitBounds;
-use crate::permits::claims::PermitClaim;
 use crate::permits::client::Calling;
 use crate::permits::primary::Carrying;
-use crate::permits::sights;
 use crate::permits::state::{Answer, Caller, Does, Mistakes, Order, Permitting, Stage};
 use crate::releases::Ending;
-use crate::search::{Claimed, Condition};
 
 /// The model.
 #[derive(Clone, Debug)]
@@ -89,17 +86,6 @@ impl Model for Permitted {
         }
         world.settle();
         Some(world)
-    }
-}
-
-impl Claimed for Permitted {
-    fn claims(&self) -> Vec<Condition<Permitted>> {
-        let claims = PermitClaim::ALL.into_iter();
-        claims.map(|claim| (claim.name(), claim.condition())).collect()
-    }
-
-    fn sights(&self) -> Vec<Condition<Permitted>> {
-        sights::all(&self.bounds)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The sights that some state of a world with permits must show, or its claims would say nothing.
 
+use crate::claimed::Condition;
 use crate::permits::bounds::{PermitBounds, TTL};
 use crate::permits::explore::{Permitted, believes};
 use crate::permits::state::{Caller, Permitting, Says, Stage};
 use crate::primary::FOREIGNER;
-use crate::search::Condition;
 
 /// The sights that this world must show.
 pub(crate) fn all(bounds: &PermitBounds) -> Vec<Condition<Permitted>> {

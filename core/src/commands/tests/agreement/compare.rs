@@ -13,6 +13,7 @@ use super::real::Real;
 use super::results::result;
 use super::steps::Step;
 use crate::commands::DecodeError;
+use crate::rules::tombstone::PREFIX;
 use crate::texts::LeaseDocument;
 
 const STEPS: i64 = 24;
@@ -67,6 +68,7 @@ pub(super) async fn compare(
     let mut results = Vec::new();
     let mut taken: Vec<Step> = Vec::new();
     let mut newest_token = None;
+    let mut nobody = PREFIX.to_owned();
     for sent in 1..=STEPS {
         let step = Step::choose(&mut chance, callers, document.as_ref(), real.began);
         taken.push(step.clone());
@@ -74,8 +76,11 @@ pub(super) async fn compare(
         let (after, expected) =
             step.clone().in_the_spec(before.clone(), real.began, sent, protections);
         let context = || format!("{}={seed}: {taken:#?}, before {before:#?}", Seed::VARIABLE);
-        let both = async { (real.take(name, &step, sent).await, real.document(name).await) };
-        let (replied, found) = match AssertUnwindSafe(both).catch_unwind().await {
+        let both = async {
+            let replied = real.take(name, &step, sent, &nobody).await;
+            (replied, real.document(name).await)
+        };
+        let (replied, (found, value)) = match AssertUnwindSafe(both).catch_unwind().await {
             Ok(both) => both,
             Err(panic) => {
                 eprintln!("the server did not answer: {}", context());
@@ -104,7 +109,7 @@ pub(super) async fn compare(
         }
         newest_token = token.or(newest_token);
         results.push((step.name(), result(&step, &answer, before.as_ref(), after.as_ref())));
-        document = after;
+        (document, nobody) = (after, value);
     }
     Ok(results)
 }

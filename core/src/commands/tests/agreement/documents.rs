@@ -1,6 +1,7 @@
 //! Reads real documents in the specification's terms, and compares them.
 
 use crate::bson::doc;
+use crate::rules::tombstone::{PREFIX, is_tombstone};
 use crate::spec::{Element, Expiry, HolderElement};
 
 use super::real::Real;
@@ -12,10 +13,12 @@ use crate::texts::{LeaseDocument, Promoted};
 const SAME: i64 = HOUR / 6;
 
 impl Real {
-    /// The current document, in the specification's terms.
-    pub(super) async fn document(&self, name: &str) -> Option<LeaseDocument> {
-        let found = self.collection().find_one(doc! { "name": name }).await.unwrap()?;
-        Some(reading::document(&found))
+    /// The current document in the specification's terms, and the value of the tombstone in it, or of none.
+    pub(super) async fn document(&self, name: &str) -> (Option<LeaseDocument>, String) {
+        let found = self.collection().find_one(doc! { "name": name }).await.unwrap();
+        let value = found.as_ref().and_then(|found| found.get_str("value").ok());
+        let nobody = value.filter(|value| is_tombstone(value)).unwrap_or(PREFIX).to_owned();
+        (found.as_ref().map(reading::document), nobody)
     }
 
     /// Whether both are equal, except for the time that passes in a test.

@@ -5,7 +5,6 @@ use std::any::type_name;
 use crate::bson::{DateTime, Document, Timestamp, doc};
 use crate::rules::time::Instant;
 use crate::rules::timing::Timing;
-use crate::rules::tombstone::{PREFIX, is_tombstone};
 use mongodb::Database;
 
 use super::changes::Change;
@@ -40,14 +39,15 @@ impl Real {
     }
 
     /// Runs a step, and returns its answer and the token of a grant. The error is that of the decoder.
-    pub(super) async fn take(&self, name: &str, step: &Step, sent: i64) -> Replied {
+    ///
+    /// `nobody`: the value of the tombstone in the document, or of none.
+    pub(super) async fn take(&self, name: &str, step: &Step, sent: i64, nobody: &str) -> Replied {
         if let Step::Acquire(how, request) = step {
             return self.acquire(name, *how, &how.sends(request.clone(), sent)).await;
         }
-        let nobody = self.nobodys_value(name).await;
         // The value of no holder is the tombstone's own.
         let held = |value: &str| match value == Texts::nobody() {
-            true => nobody.clone(),
+            true => nobody.to_owned(),
             false => value.to_owned(),
         };
         let places = |value: &str| entries(&[(name, value)]);
@@ -101,13 +101,6 @@ impl Real {
             Step::TtlDelete => self.ttl_delete(name).await,
         };
         Ok((Answer::Matched(is_matched), None))
-    }
-
-    /// The value of the tombstone in the document, or of none.
-    async fn nobodys_value(&self, name: &str) -> String {
-        let found = self.collection().find_one(doc! { "name": name }).await.unwrap();
-        let value = found.and_then(|found| found.get_str("value").ok().map(str::to_owned));
-        value.filter(|value| is_tombstone(value)).unwrap_or_else(|| PREFIX.to_owned())
     }
 
     async fn guard(
