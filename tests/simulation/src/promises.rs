@@ -201,9 +201,16 @@ impl<'a> Sight<'a> {
             let Some(lost) = hold.lost else { continue };
             // It has more than half of the ttl for renewals, and needs little of that in good health.
             let over = believed(hold).min(lost);
-            let from = over.saturating_sub(hold.ttl_ms * MILLI * 45 / 100 + SECOND / 3);
+            let mut from = over.saturating_sub(hold.ttl_ms * MILLI * 45 / 100 + SECOND / 3);
             let is_mine = self.history.renewing.contains(hold.call) && hold.name != OPERATED;
             let is_before = hold.let_go.is_none_or(|let_go| lost <= let_go);
+            if hold.began > from {
+                // It heard of its grant so late that it had less. A call that is not polled does.
+                if self.history.excused.contains(hold.call) {
+                    continue;
+                }
+                from = over.saturating_sub(hold.ttl_ms * MILLI);
+            }
             if is_mine && is_before && self.is_calm_after(0, hold.by, from, over) {
                 let text = format!("{} lost {} without a reason", hold.call, hold.name);
                 self.add("Renewal", lost, (hold.name, hold.call), text);

@@ -45,7 +45,8 @@ pub struct History {
     pub evidence: Evidence,
     /// The calls whose leases renew themselves for as long as they are held.
     pub renewing: BTreeSet<String>,
-    /// The calls that ask for several leases. They wait for one at a time, and hold none meanwhile.
+    /// The calls that ask for several leases, which wait for one at a time and hold none meanwhile, and those that are
+    /// not polled for a while.
     pub excused: BTreeSet<String>,
     /// The slow attempts, with their calls: when each left its process, and when the process heard of its end.
     pub attempts: Vec<(String, Nanos, Nanos)>,

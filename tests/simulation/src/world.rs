@@ -43,7 +43,7 @@ pub(crate) struct World {
     renewing: Mutex<BTreeSet<String>>,
     /// The slow attempts that have ended.
     attempts: Mutex<Vec<(String, Nanos, Nanos)>>,
-    /// The calls that ask for several leases, and wait for one of them at a time.
+    /// The calls that ask for several leases, and wait for one of them at a time, or that are not polled for a while.
     excused: Mutex<BTreeSet<String>>,
 }
 
@@ -157,12 +157,12 @@ impl World {
         std::mem::take(&mut locked(&self.attempts))
     }
 
-    /// Notes that this call asks for one of several leases, for which it may not wait.
+    /// Notes that this call asks for one of several leases, for which it may not wait, or is not polled for a while.
     pub(crate) fn excuse(&self, call: &str) {
         locked(&self.excused).insert(call.to_owned());
     }
 
-    /// The calls that ask for several leases.
+    /// The calls that [`World::excuse`] has noted.
     pub(crate) fn take_excused(&self) -> BTreeSet<String> {
         std::mem::take(&mut *locked(&self.excused))
     }
