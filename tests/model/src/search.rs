@@ -131,9 +131,9 @@ where
     let path = checker.discovery(HOLDS)?;
     let searched = checker.model();
     let is_broken = |claim: &&Condition<M>| !claim.1(&searched.model, path.last_state());
-    let claim = searched.claims.iter().find(is_broken)?.0;
+    let claim = searched.claims.iter().find(is_broken).expect("one is broken where it ended");
     Some(Found {
-        claim,
+        claim: claim.0,
         steps: path.into_actions().iter().map(|step| format!("{step:?}")).collect(),
         states: checker.unique_state_count(),
     })

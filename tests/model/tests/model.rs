@@ -6,8 +6,9 @@
 use std::time::Instant;
 
 use mongo_lease_model::{
-    Claim, PermitWrongTurn, Report, WrongTurn, check, check_permits, default_worlds, find,
-    find_permits, harmless, large_worlds, permit_wrong_turns, worlds, wrong_turns,
+    Bounds, Claim, Clocks, PermitWrongTurn, Report, WrongTurn, check, check_permits,
+    default_worlds, find, find_permits, harmless, large_worlds, permit_wrong_turns, worlds,
+    wrong_turns,
 };
 
 /// A world with more states than this is one of [`worlds::BIG`].
@@ -62,6 +63,16 @@ fn every_claim_holds_in_every_world() {
             holds(name, || check(&bounds));
         }
     }
+}
+
+/// The control: without time, no renewal prolongs anything.
+#[test]
+fn a_sight_that_no_state_shows_is_reported() {
+    let renewed = worlds::every_run().into_iter().find(|(name, _)| *name == "renewals");
+    let bounds = renewed.expect("a world").1;
+    let report = check(&Bounds { clocks: Clocks::Bounded { ticks: 0, skew: 0 }, ..bounds });
+    assert!(report.unseen.contains(&"a renewal is confirmed"), "{:?}", report.unseen);
+    assert!(!report.unseen.contains(&"somebody is granted"), "{:?}", report.unseen);
 }
 
 #[test]
