@@ -60,6 +60,9 @@ use crate::telemetry::Operation;
 /// at first valid for no longer than that, counted from the waiter's newest heartbeat; 100 ms later it is renewed and
 /// valid for the whole ttl.
 ///
+/// The manager renews a lease once the call has returned it. A call that is not polled after its grant can return a
+/// lease that has little time left: [`Lease::remaining`] tells how much.
+///
 /// # Cancel safety
 /// Dropping the future at any moment is safe. The manager removes the queue entry in the background, and releases every
 /// grant of the call, also one that a command under way brings later.

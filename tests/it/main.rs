@@ -120,6 +120,7 @@ mod examples;
 mod expiry_types;
 mod fence;
 mod fencing_example;
+mod fencing_tokens;
 mod first_upsert;
 mod guard;
 mod home_made;
@@ -155,7 +156,6 @@ mod standalone;
 mod surprises;
 mod tidy;
 mod together;
-mod tokens;
 mod tower_layer;
 #[cfg(feature = "tracing")]
 mod tracing;

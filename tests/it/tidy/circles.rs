@@ -234,11 +234,24 @@ fn the_house_has_few_floors() {
         rooms.entry(own.clone()).or_default().extend(others);
     }
     rooms.remove("lib");
-    let floors = rooms.keys().map(|name| floor(&rooms, name)).max().unwrap_or_default();
+    let floors = rooms.keys().map(|name| floor(&rooms, name, rooms.len())).max();
+    let floors = floors.unwrap_or_default();
     assert!((5..=FLOORS_MAX).contains(&floors), "{floors} floors");
 }
 
-fn floor(rooms: &Imports, room: &str) -> usize {
+/// With at most so many rooms left below this one: on a circle they run out.
+fn floor(rooms: &Imports, room: &str, left: usize) -> usize {
+    assert!(left > 0, "{room} stands on a circle of rooms");
     let below = rooms.get(room).into_iter().flatten();
-    1 + below.map(|other| floor(rooms, other)).max().unwrap_or_default()
+    1 + below.map(|other| floor(rooms, other, left - 1)).max().unwrap_or_default()
+}
+
+#[test]
+#[should_panic(expected = "stands on a circle of rooms")]
+fn a_circle_of_rooms_is_told() {
+    let rooms = Imports::from([
+        ("hall".to_owned(), ["cellar".to_owned()].into()),
+        ("cellar".to_owned(), ["hall".to_owned()].into()),
+    ]);
+    let _ = floor(&rooms, "hall", rooms.len());
 }
