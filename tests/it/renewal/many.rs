@@ -12,7 +12,7 @@ use mongo_lease_testbed::{FailCommand, Server};
 use crate::blocked::transaction_on;
 use crate::common::{builder, migrated};
 use crate::lent::{lent_database, lent_setup};
-use crate::patience::{Listener, locks, until};
+use crate::patience::{Listener, MUCH_PATIENCE, locks, until};
 
 /// Leases of these names, acquired all at once.
 async fn acquire_all(
@@ -60,8 +60,8 @@ async fn first_end(database: &Database) -> DateTime {
 async fn two_thousand_leases_are_renewed_by_few_commands() {
     const TTL: Duration = Duration::from_secs(8);
     let (server, database) = lent_database().await;
-    let leases =
-        builder(&database).tuning(Tuning::default().max_in_flight(20)).build().await.unwrap();
+    let leases = builder(&database).tuning(Tuning::default().max_in_flight(20));
+    let leases = leases.shutdown_timeout(MUCH_PATIENCE).build().await.unwrap();
     let names = (0..2_000).map(|number| format!("lease:{number}"));
     let held = acquire_all(&leases, names, TTL).await;
 
