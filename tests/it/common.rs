@@ -43,8 +43,14 @@ impl TryOnce for Acquire {
     }
 }
 
-/// The usual options.
+/// The usual options. An attempt has the longest time that a default ttl allows: a machine that takes seconds for an
+/// answer has none repeated.
 pub(crate) fn builder(database: &TestDatabase) -> LeaseManagerBuilder {
+    prompt(database).tuning(Tuning::default().attempt_timeout(Duration::from_secs(15)))
+}
+
+/// The same, with the default time for an attempt: for a test in which one is not answered, and for a short ttl.
+pub(crate) fn prompt(database: &TestDatabase) -> LeaseManagerBuilder {
     LeaseManager::builder(database).owner("test")
 }
 

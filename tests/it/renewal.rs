@@ -12,7 +12,7 @@ use mongo_lease_testbed::{FailCommand, Server};
 use tokio::time::Instant;
 
 use crate::both::check;
-use crate::common::{SHORT_TTL, builder, document, migrated, setup};
+use crate::common::{SHORT_TTL, document, migrated, prompt, setup};
 use crate::lent::lent_setup;
 use crate::patience::{Listener, expires_at, locks, pass, until};
 
@@ -156,7 +156,7 @@ async fn a_damaged_ttl_prolongs_no_resumed_lease() {
     let database = migrated(Server::shared()).await;
     // Between two readings of two clocks of one machine.
     let slack = Duration::from_millis(50);
-    let build = || builder(&database).ttl(Duration::from_secs(2)).build();
+    let build = || prompt(&database).ttl(Duration::from_secs(2)).build();
     let (leases, others) = (build().await.unwrap(), build().await.unwrap());
     for field in ["grant.ttlMs", "grant.maxClockSkewMs"] {
         let changes = damages().into_iter().map(|value| doc! { "$set": { field: value } });

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{granted, permits, queued};
 use crate::both::check;
-use crate::common::{builder, setup};
+use crate::common::{prompt, setup};
 use crate::patience::{Listener, bounded, locks, until};
 use crate::spy::spied;
 
@@ -71,7 +71,7 @@ async fn a_hundred_permits_are_renewed_by_few_commands() {
 #[tokio::test]
 async fn a_damaged_number_fails_no_other_renewal() {
     let (database, _) = setup().await;
-    let leases = builder(&database).ttl(Duration::from_secs(3)).build().await.unwrap();
+    let leases = prompt(&database).ttl(Duration::from_secs(3)).build().await.unwrap();
     let names = ["count", "sound", "time", "times"];
     let acquires = names.map(|name| leases.semaphore(name, 2).acquire().into_future());
     let held = bounded(try_join_all(acquires)).await.unwrap();
