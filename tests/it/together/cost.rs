@@ -36,9 +36,11 @@ async fn two_hundred_leases_are_acquired_and_released_in_few_commands() {
         assert_done(released.unwrap(), "one of two hundred");
     }
     let ended = server.command_counts().await.since(&before);
-    // A statement each. Statements that a busy machine holds up are taken out of their command, and sent again; each
-    // that finds nothing then looks why.
-    assert!(ended.deleted >= 200 && ended.find <= ended.deleted - 200, "{ended:?}");
+    // A statement each. Statements that a busy machine holds up are taken out of their command, and sent again; a
+    // release whose command was not answered then looks once.
+    assert!(ended.deleted >= 200, "{ended:?}");
+    let looks_max = if ended.deleted == 200 { 40 } else { 240 };
+    assert!(ended.find <= looks_max, "{ended:?}");
     assert!(ended.delete + ended.update <= 40, "{ended:?}");
     assert_eq!((ended.insert, ended.aggregate, ended.find_and_modify), (0, 0, 0), "{ended:?}");
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
