@@ -18,8 +18,10 @@ pub struct Write {
     pub after: Option<Arc<LeaseDocument>>,
     /// The place of the write in the oplog.
     pub at: Timestamp,
-    /// The server's clock at the write. The command may have an earlier date.
+    /// The server's clock at the write.
     pub now_ms: i64,
+    /// The date by which the command decided: an earlier one, where it has waited for a lock.
+    pub dated_ms: i64,
 }
 
 /// The writes so far, if they are kept.

@@ -102,7 +102,15 @@ impl Leases {
             for name in over {
                 let (before, at) = (documents.remove(&name), self.write(now_ms));
                 let collection = collection.clone();
-                self.journal.note(|| Write { collection, name, before, after: None, at, now_ms });
+                self.journal.note(|| Write {
+                    collection,
+                    name,
+                    before,
+                    after: None,
+                    at,
+                    now_ms,
+                    dated_ms: now_ms,
+                });
             }
         }
         self.collections = collections;
@@ -270,6 +278,7 @@ impl Collection<'_> {
             after: after.clone(),
             at: token,
             now_ms: self.now_ms,
+            dated_ms: self.now_ms,
         });
         let documents = self.leases.collections.entry(self.name.clone()).or_default();
         let Some(mut after) = after else {

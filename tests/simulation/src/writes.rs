@@ -36,18 +36,20 @@ pub(crate) fn broken_by(write: &Write) -> Option<BrokenWrite> {
         };
     }
     let after = after?;
-    if !has_made_room(before, after, write.now_ms) {
+    // The first waiter that lives by the command's date may have expired while the command waited for a lock.
+    let now = write.dated_ms;
+    if !has_made_room(before, after, now) {
         return None;
     }
     let sharers = after.sharers();
     let first = after.queue.entries().find(|entry| {
         let holds = |holder: &Holder<Texts>| holder.grant.value == entry.value;
         let is_holder = after.value.as_ref() == Some(&entry.value);
-        entry.expires_at > write.now_ms && !is_holder && !sharers.iter().any(holds)
+        entry.expires_at > now && !is_holder && !sharers.iter().any(holds)
     })?;
     // A damaged ttl may end a grant before it begins.
     let is_granted = after.value.is_some() && after.value != before.value;
-    let is_held = is_granted || after.expiry > Expiry::At(write.now_ms);
+    let is_held = is_granted || after.expiry > Expiry::At(now);
     let is_blocked = sharers.is_empty() && is_held;
     if !is_blocked && fits(first, &sharers) {
         return broken("Admission", "its first waiter fits, and was not admitted");

@@ -115,6 +115,13 @@ impl Fault {
     }
 }
 
+/// A grant as a write made it.
+struct Made<'a> {
+    at: Nanos,
+    token: u64,
+    grant: &'a Grant,
+}
+
 /// The facts of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Facts<'a> {
@@ -188,12 +195,13 @@ impl<'a> Facts<'a> {
         facts
     }
 
-    /// Finds the grant by its token, or without one as the newest that the holder can have heard of.
+    /// Finds the grant by its token. The token of a batch is that of its last write: then it is the newest grant that
+    /// is no later than the token and of which the holder can have heard; where none is, the newest of which it can.
     fn find_grants(&mut self, evidence: &'a Evidence) {
         // The name is in both keys: calls that travel in one batch have one token, and a value may be a user's own. A
         // call's id is in neither: a call for several leases has one id in all of their documents.
         let mut by_token: Map<(u64, &str), &State> = Map::default();
-        let mut by_value: Map<(&str, &str), Vec<(Nanos, &Grant)>> = Map::default();
+        let mut by_value: Map<(&str, &str), Vec<Made<'_>>> = Map::default();
         for change in &evidence.changes {
             if let Some(after) = change.after.as_ref().filter(|after| !after.grants.is_empty()) {
                 by_token.insert((change.token, &change.name), after);
@@ -203,16 +211,19 @@ impl<'a> Facts<'a> {
             }
             let at = evidence.moment(change.wall);
             for granted in change.granted() {
-                by_value.entry((&granted.value, &change.name)).or_default().push((at, granted));
+                let of_value = by_value.entry((&granted.value, &change.name)).or_default();
+                of_value.push(Made { at, token: change.token, grant: granted });
             }
         }
         for hold in &mut self.holds {
             let state = by_token.get(&(hold.token, hold.name));
             let exact = state.and_then(|state| state.grant_of(hold.value));
-            let heard_of = by_value.get(&(hold.value, hold.name)).into_iter().flatten();
             let latest = hold.began + evidence.terms.clock_error;
-            let newest = heard_of.rev().find(|(at, _)| *at <= latest).map(|(_, grant)| *grant);
-            if let Some(grant) = exact.or(newest) {
+            let heard_of = by_value.get(&(hold.value, hold.name)).into_iter().flatten();
+            let mut heard_of = heard_of.rev().filter(|made| made.at <= latest).peekable();
+            let newest = heard_of.peek().map(|made| made.grant);
+            let own = heard_of.find(|made| made.token <= hold.token).map(|made| made.grant);
+            if let Some(grant) = exact.or(own).or(newest) {
                 (hold.grant, hold.granted_at) = (&grant.id, grant.acquired_at);
             }
         }

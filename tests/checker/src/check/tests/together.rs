@@ -80,6 +80,21 @@ fn a_holder_does_not_believe_in_the_same_calls_next_grant() {
     assert_eq!(check_only(&story.0, &[Invariant::Belief]), []);
 }
 
+/// The token of a batch is that of its last write, and tells nevertheless that a later grant is none of its own.
+#[test]
+fn a_holder_in_a_batch_does_not_believe_in_the_same_calls_next_grant() {
+    let mut story = Story::new();
+    story.invoke(100, "a/1").write(110, Some(held("a/1", 110))).told(120, "a/1", 112, 2_100);
+    story.write(125, None).write(130, Some(held_until("a/1", [130, 1_000])));
+    story.0.terms.clock_error = 50 * MILLI;
+    assert_eq!(check_only(&story.0, &[Invariant::Belief]), []);
+    // A token from before all of its grants tells nothing.
+    let mut fallen = Story::new();
+    fallen.invoke(100, "a/1").write(110, Some(held("a/1", 110))).told(120, "a/1", 90, 2_900);
+    let found = check_only(&fallen.0, &[Invariant::Belief]);
+    assert_eq!(found.iter().map(|it| it.invariant).collect::<Vec<_>>(), [Invariant::Belief]);
+}
+
 /// A request that arrives again grants a second time. The fence goes by the order of the grants that holders heard of.
 #[test]
 fn a_write_under_the_same_calls_next_grant_is_after_those_of_grants_between() {
