@@ -49,7 +49,7 @@ pub(crate) fn builder(database: &TestDatabase) -> LeaseManagerBuilder {
     prompt(database).tuning(Tuning::default().attempt_timeout(Duration::from_secs(15)))
 }
 
-/// The same, with the default time for an attempt: for a test in which one is not answered, and for a short ttl.
+/// The same for a short ttl: with the default time for an attempt, which is at most half of that.
 pub(crate) fn prompt(database: &TestDatabase) -> LeaseManagerBuilder {
     LeaseManager::builder(database).owner("test")
 }

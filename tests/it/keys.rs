@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongo_lease::{Acquire, Error, LeaseKey, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::TestDatabase;
 
-use crate::common::{SHORT_TTL, builder, document, handed_on, prompt, setup};
+use crate::common::{SHORT_TTL, builder, document, handed_on, setup};
 use crate::lent::{behind_a_proxy, lent_database};
 use crate::line::{granted, in_line};
 use crate::patience::{Listener, bounded, expires_at, until_free};
@@ -178,7 +178,7 @@ async fn a_resume_whose_reply_is_lost_finds_what_it_has_resumed() {
 async fn a_lease_that_was_handed_on_is_detached_for_its_whole_ttl() {
     const TTL: Duration = Duration::from_secs(600);
     let (database, first) = setup().await;
-    let leases = prompt(&database).ttl(TTL).build().await.unwrap();
+    let leases = builder(&database).ttl(TTL).build().await.unwrap();
     let lease = handed_on(first.acquire("a").await.unwrap(), &leases).await;
     let key = lease.detach().await.unwrap();
     let held = leases.get("a").await.unwrap().unwrap();

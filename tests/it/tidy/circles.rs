@@ -239,7 +239,7 @@ fn the_house_has_few_floors() {
     assert!((5..=FLOORS_MAX).contains(&floors), "{floors} floors");
 }
 
-/// With at most so many rooms left below this one: on a circle they run out.
+/// With at most so many rooms left, this one included: on a circle they run out.
 fn floor(rooms: &Imports, room: &str, left: usize) -> usize {
     assert!(left > 0, "{room} stands on a circle of rooms");
     let below = rooms.get(room).into_iter().flatten();
