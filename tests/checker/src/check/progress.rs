@@ -37,6 +37,8 @@ struct Sight<'a> {
     changes: Map<&'a str, Vec<(Nanos, &'a Change)>>,
     /// The holds by the ids of their grants.
     holds: Map<&'a str, &'a Hold<'a>>,
+    /// For each process and lease, when its holders let it go.
+    drops: Map<[&'a str; 2], Vec<Nanos>>,
 }
 
 /// No waiting call waits for long without anybody before it.
@@ -67,7 +69,11 @@ impl<'a> Sight<'a> {
             of_lease.push((evidence.moment(change.wall).max(last), change));
         }
         let holds = facts.holds.iter().map(|hold| (hold.grant, hold)).collect();
-        Sight { evidence, facts, changes, holds }
+        let mut drops: Map<[&str; 2], Vec<Nanos>> = Map::default();
+        for hold in &facts.holds {
+            drops.entry([hold.by, hold.name]).or_default().extend(hold.let_go);
+        }
+        Sight { evidence, facts, changes, holds, drops }
     }
 
     fn fair(&self) -> Nanos {
@@ -78,9 +84,7 @@ impl<'a> Sight<'a> {
     ///
     /// Only a fault makes a release take long. Its command may outlast the fault by its own time.
     fn own_release(&self, call: &Call) -> Nanos {
-        let is_own = |hold: &&Hold| (hold.by, hold.name) == (call.by, call.name);
-        let own = self.facts.holds.iter().filter(is_own);
-        let drops: Vec<Nanos> = own.filter_map(|hold| hold.let_go).collect();
+        let drops = self.drops.get(&[call.by, call.name]).map(Vec::as_slice).unwrap_or_default();
         let is_late = |fault: &Fault| {
             let is_in_it = |at: &Nanos| (fault.began..=call.invoked).contains(at);
             fault.puts_off() && call.invoked <= fault.ended + ATTEMPT && drops.iter().any(is_in_it)
