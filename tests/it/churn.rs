@@ -11,7 +11,9 @@ use mongo_lease::{LeaseInfo, LeaseManager, LeaseState, LostReason, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 use crate::both::check;
-use crate::common::{self, builder, document, migrated, patient};
+use crate::common::{
+    self, assert_done, assert_not_done, builder, document, known_release, migrated, patient,
+};
 use crate::keys::lost;
 use crate::lent::lent_database;
 use crate::patience::{bounded, locks, until, until_free};
@@ -160,12 +162,12 @@ async fn what_comes_late_does_not_revive_it() {
     let (held, detached) = (leases.acquire("a").await.unwrap(), leases.acquire("b").await.unwrap());
     let key = detached.detach().await.unwrap();
     for (name, value) in [("a", held.value()), ("b", key.value())] {
-        assert_eq!(leases.release(name, value).await.unwrap(), Released::Released, "{name}");
-        assert_eq!(leases.release(name, value).await.unwrap(), Released::NotHeld, "{name}");
+        assert_done(leases.release(name, value).await.unwrap(), name);
+        assert_eq!(known_release(&leases, name, value).await, Released::NotHeld, "{name}");
     }
     assert_eq!(lost(held.renew().await), LostReason::Removed);
     assert_eq!(lost(leases.resume(key).await), LostReason::Removed);
-    assert_eq!(held.release().await.unwrap(), Released::NotHeld);
+    assert_not_done(held.release().await.unwrap());
     for name in ["a", "b"] {
         assert!(tombstone(&database, name).await.is_some(), "{name}");
     }

@@ -12,7 +12,7 @@ use mongo_lease::{Event, LeaseManager, MemoryStore, Released, Tuning};
 use mongo_lease_testbed::{ReplicaSet, Server, TestDatabase};
 use tokio::task::JoinSet;
 
-use crate::common::{migrated, refused};
+use crate::common::{assert_done, assert_not_done, migrated, refused};
 use crate::inspect::names_of;
 use crate::patience::locks;
 use crate::spy::Spy;
@@ -157,9 +157,9 @@ pub(crate) async fn everything_works(leases: &LeaseManager) {
     assert_eq!(lease.release().await.unwrap(), Released::Released);
     let next = waiting.await.unwrap().unwrap();
     assert!(next.token().unwrap() > token);
-    assert_eq!(leases.release("a", next.value()).await.unwrap(), Released::Released);
+    assert_done(leases.release("a", next.value()).await.unwrap(), "by name and value");
     // Its drop would share a command with releases of other leases, and make their results unknown.
-    assert_eq!(next.release().await.unwrap(), Released::NotHeld);
+    assert_not_done(next.release().await.unwrap());
 
     let renewals = leases.events().filter(|event| {
         std::future::ready(matches!(event, Event::Renewed { name, .. } if name == "b"))

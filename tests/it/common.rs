@@ -9,7 +9,7 @@ use mongo_lease::{
 };
 use mongo_lease_testbed::{Server, TestDatabase};
 
-use crate::patience::{Listener, PATIENCE, soon};
+use crate::patience::{Listener, PATIENCE, soon, until};
 
 /// A ttl that ends within a test.
 pub(crate) const SHORT_TTL: Duration = Duration::from_millis(400);
@@ -58,6 +58,21 @@ pub(crate) fn prompt(database: &TestDatabase) -> LeaseManagerBuilder {
 /// its time makes the next one find nothing.
 pub(crate) fn assert_done(released: Released, what: impl Display) {
     assert_ne!(released, Released::NotHeld, "{what}");
+}
+
+/// The result of a release by name and value, which nobody knows where the server cut its command off: a busy machine's
+/// does now and then. So the release is repeated until it is known. One that has ended a lease is [`assert_done`]'s.
+pub(crate) async fn known_release(leases: &LeaseManager, name: &str, value: &str) -> Released {
+    let known = async || {
+        let released = leases.release(name, value).await.expect("an answer");
+        (released != Released::Unknown).then_some(released)
+    };
+    until("the result of a release is known", known).await
+}
+
+/// Asserts that the release of a lease that was lost has ended nothing. It may be unconfirmed, as in [`known_release`].
+pub(crate) fn assert_not_done(released: Released) {
+    assert_ne!(released, Released::Released);
 }
 
 /// These options for a test that counts commands: a machine that takes seconds for an answer has none repeated.
