@@ -244,7 +244,8 @@ impl Server {
         TestDatabase::of(&self.client().await)
     }
 
-    /// The server's counts so far, for all clients together.
+    /// The server's counts so far, for all clients together, and with its own commands: a new primary reads its
+    /// configuration by a few finds.
     ///
     /// # Panics
     ///
