@@ -113,7 +113,7 @@ function testOf(folder, file, name) {
   });
 }
 
-// Most of them wait for what does not come.
+// Several wait for what does not come.
 describe('found', { concurrency: 4 }, () => {
   for (const [number, mistake] of MISTAKES.entries()) {
     const [what, , , , file, name] = mistake;
