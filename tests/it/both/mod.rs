@@ -6,11 +6,11 @@ use std::panic::resume_unwind;
 use std::time::Duration;
 use std::{fmt, thread};
 
-use mongo_lease::{LeaseManager, LeaseManagerBuilder, MemoryStore};
+use mongo_lease::{LeaseManager, LeaseManagerBuilder, MemoryStore, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::runtime::Builder;
 
-use crate::common::{builder, migrated};
+use crate::common::{builder, known_release, migrated};
 use crate::patience::{BUSY_MACHINE, until};
 
 /// Where a test's leases are.
@@ -50,6 +50,14 @@ impl Backend {
     /// A manager with the usual options. Each is as good as one of another process.
     pub(crate) async fn manager(&self) -> LeaseManager {
         self.builder().build().await.expect("a manager")
+    }
+
+    /// The result of a release by name and value. In memory it is always known.
+    pub(crate) async fn release(&self, leases: &LeaseManager, name: &str, value: &str) -> Released {
+        match self {
+            Backend::Server(_) => known_release(leases, name, value).await,
+            Backend::Memory(_) => leases.release(name, value).await.expect("an answer"),
+        }
     }
 
     /// How much later than its time something may happen. In memory these are a few ticks of the clock.
