@@ -366,7 +366,9 @@ impl Lease {
         let (releaser, policy) = (&self.engine.releaser, self.engine.release_policy());
         let released = match left {
             None => releaser.end(Ending { target, hint, was_valid }, policy).await?,
-            Some(hold_at_least) => releaser.end_later(target, hold_at_least, policy).await?,
+            Some(hold_at_least) => {
+                releaser.end_later(target, was_valid, hold_at_least, policy).await?
+            }
         };
         self.is_settled = true;
         self.holding.end_with_call();

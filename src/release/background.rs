@@ -154,7 +154,7 @@ impl Work {
         let name = what.target.name.clone();
         let hold_at_least = what.hold_at_least.unwrap_or_default();
         let policy = policy(self.runner.clock().now(), what.until);
-        let later = self.releaser.end_later(what.target, hold_at_least, policy);
+        let later = self.releaser.end_later(what.target, false, hold_at_least, policy);
         let result = tokio::select! {
             biased;
             result = later => result.map_err(|failure| Error::from(failure).to_string()),

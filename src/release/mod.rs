@@ -91,7 +91,8 @@ pub enum Released {
     /// The lease was not held under this name and value. Nothing changed.
     NotHeld,
     /// The lease is not held under this name and value. This release may have ended it: an earlier attempt was not
-    /// answered, or it shared a command with releases of others, one of whose leases another process had ended.
+    /// answered; or the server cut that off, in a release by name and value or of a lease that was not valid any more;
+    /// or it shared a command with releases of others, one of whose leases another process had ended.
     Unknown,
 }
 
@@ -181,6 +182,7 @@ impl Releaser {
     pub(crate) async fn end_later(
         &self,
         target: ReleaseTarget,
+        was_valid: bool,
         hold_at_least: Duration,
         policy: RetryPolicy,
     ) -> AttemptResult<Released> {
@@ -188,10 +190,9 @@ impl Releaser {
         let values = self.shared.runner.clock().tombstone_values()?;
         let command = EndLater { target, hold_at_least, values };
         let answer = retry::run_alone(&self.shared.alone, &name, command, policy).await?;
-        Ok(match (answer.reply, answer.earlier) {
-            (true, _) => Released::Released,
-            (false, PriorEffect::NotApplied) => Released::NotHeld,
-            (false, PriorEffect::CutOff | PriorEffect::Unanswered) => Released::Unknown,
+        Ok(match answer.reply {
+            true => Released::Released,
+            false => by_earlier(answer.earlier, was_valid),
         })
     }
 
@@ -310,12 +311,17 @@ impl Inner {
                 }
             }
         }
+        Ok(by_earlier(earlier, ending.was_valid))
+    }
+}
+
+/// The outcome of a release whose last command has found no such holder.
+fn by_earlier(earlier: PriorEffect, was_valid: bool) -> Released {
+    match earlier {
+        PriorEffect::NotApplied => Released::NotHeld,
         // The lease was valid at the time of the release, and a command of ours was answered: so either we ended it, or
         // it has expired since.
-        Ok(match earlier {
-            PriorEffect::NotApplied => Released::NotHeld,
-            PriorEffect::CutOff if ending.was_valid => Released::Released,
-            PriorEffect::CutOff | PriorEffect::Unanswered => Released::Unknown,
-        })
+        PriorEffect::CutOff if was_valid => Released::Released,
+        PriorEffect::CutOff | PriorEffect::Unanswered => Released::Unknown,
     }
 }

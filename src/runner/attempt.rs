@@ -73,10 +73,10 @@ impl Pace {
 pub(crate) enum PriorEffect {
     /// None of them was applied.
     NotApplied,
-    /// The server cut one off because of a blocked document. It may have been applied before that, and does nothing
-    /// more.
+    /// The server cut one off, because a document was blocked or no majority had the write in time. It may have been
+    /// applied before that, and does nothing more.
     CutOff,
-    /// One was not answered, or not confirmed by a majority. It may have been applied, or still may be.
+    /// One was not answered. It may have been applied, or still may be.
     Unanswered,
 }
 
@@ -85,7 +85,7 @@ impl PriorEffect {
     pub(crate) fn of(failure: &Failure) -> PriorEffect {
         match failure.outcome.maybe_applied {
             false => PriorEffect::NotApplied,
-            true if failure.is_blocked() => PriorEffect::CutOff,
+            true if failure.is_cut_off() => PriorEffect::CutOff,
             true => PriorEffect::Unanswered,
         }
     }

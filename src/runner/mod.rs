@@ -22,9 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mongo_lease_core::commands::{Command, write_concern_error};
-use mongo_lease_core::rules::{
-    Advice, Instant, Lane, MAYBE_APPLIED, ManagerId, REFUSED, RETRY, Slots, millis_up,
-};
+use mongo_lease_core::rules::{Advice, Instant, Lane, ManagerId, REFUSED, RETRY, Slots, millis_up};
 use mongodb::Database;
 use mongodb::bson::Document;
 use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
@@ -358,8 +356,8 @@ async fn send<C: Command>(
     let options = RunCommandOptions::builder().selection_criteria(primary).build();
     let running = database.run_command(document).with_options(options);
     let reply = running.await.map_err(driver_failure)?;
-    if let Some(message) = write_concern_error(&reply) {
-        return Err(Failure { outcome: MAYBE_APPLIED, cause: Cause::WriteConcern(message) });
+    if let Some((message, outcome)) = write_concern_error(&reply) {
+        return Err(Failure { outcome, cause: Cause::WriteConcern(message) });
     }
     command.decode(&reply, sent).map_err(decode_failure)
 }

@@ -79,10 +79,7 @@ async fn a_write_concern_error_is_neither_a_grant_nor_a_refusal() {
     assert_eq!(granted_to(&found), (lease.value(), 1, 2));
     let first = lease.token().unwrap();
 
-    let guard = unconfirmed(FailCommand::on(&["delete"]).times(1)).await;
-    assert_eq!(lease.release().await.unwrap(), Released::Unknown);
-    assert_eq!(guard.disable().await, 1);
-
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
     // Never confirmed, it is no grant, and is given back.
     let guard = unconfirmed(FailCommand::on(&["findAndModify"])).await;
     let error = leases.acquire("a").wait(Duration::from_millis(500)).await.unwrap_err();
@@ -93,6 +90,32 @@ async fn a_write_concern_error_is_neither_a_grant_nor_a_refusal() {
     let again = leases.acquire("a").await.unwrap();
     assert!(started.elapsed() < BUSY_MACHINE, "{:?}", started.elapsed());
     assert!(again.token().unwrap() > first);
+}
+
+/// A write that no majority has in its time is cut off with code 50. The release is sent again, and finds nothing.
+#[tokio::test]
+async fn a_release_without_a_majority_is_known_for_a_valid_lease() {
+    let (server, _database, leases) = lent_setup().await;
+    let unconfirmed = async |command| {
+        let fault = FailCommand::on(&[command]).times(1).write_concern_error(50);
+        fault.enable(server.uri()).await
+    };
+    let hold = async |name| leases.acquire(name).renew(false).await.unwrap();
+    let kept = leases.acquire("kept").hold_at_least(Duration::from_secs(60)).await.unwrap();
+    for (lease, command) in [(hold("a").await, "delete"), (kept, "update")] {
+        let guard = unconfirmed(command).await;
+        assert_eq!(lease.release().await.unwrap(), Released::Released, "{command}");
+        assert_eq!(guard.disable().await, 1, "{command}");
+    }
+    // By name and value: nobody knows whether it was held.
+    let lease = hold("a").await;
+    let guard = unconfirmed("delete").await;
+    assert_eq!(leases.release("a", lease.value()).await.unwrap(), Released::Unknown);
+    assert_eq!(guard.disable().await, 1);
+    // Valid, but ended by somebody else: no statement has matched.
+    let guard = unconfirmed("delete").await;
+    assert_eq!(lease.release().await.unwrap(), Released::NotHeld);
+    assert_eq!(guard.disable().await, 1);
 }
 
 /// The holder, the number of the attempt that was granted, and how often it was written.

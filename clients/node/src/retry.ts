@@ -28,7 +28,9 @@ export interface Policy {
 export enum Prior {
   /** None of them was applied. */
   NotApplied,
-  /** The server cut one off because of a blocked document. It does nothing more. */
+  /**
+   * The server cut one off, because a document was blocked or no majority had the write in time. It does nothing more.
+   */
   CutOff,
   /** One was not answered. It may have been applied, or still may be. */
   Unanswered,
@@ -69,7 +71,7 @@ export function oneAttempt(clock: Clock, attemptTimeout: number): Policy {
 
 function effectOf(failure: Failure): Prior {
   if (!failure.maybeApplied()) return Prior.NotApplied;
-  return failure.isBlocked() ? Prior.CutOff : Prior.Unanswered;
+  return failure.isCutOff() ? Prior.CutOff : Prior.Unanswered;
 }
 
 /** Starts attempts until one is answered, or fails so that `ends` is true. */

@@ -8,6 +8,13 @@ import { type Backend, EXACT, type News, type NewsStream, bytesOf, exact } from 
 // How long the server waits for an event before it sends an empty answer.
 const AWAIT_MS = 10_000;
 
+/** The reply to a write that lacks the confirmation of a majority. Newer drivers throw it. */
+function unconfirmed(error: unknown): Document {
+  const { name, result } = error as { name?: string; result?: Document };
+  if (name === 'MongoWriteConcernError' && result) return result;
+  throw error;
+}
+
 /** A server. Commands go out by `Db.command`, which the driver sends once: it retries no command of this kind. */
 export class ServerBackend implements Backend {
   readonly clock: Clock = new SystemClock();
@@ -32,8 +39,8 @@ export class ServerBackend implements Backend {
     const document = exact(command.build(collection, sent));
     document.maxTimeMS = Long.fromNumber(maxTimeMs);
     // A read must not go to a secondary, whatever the client's read preference is.
-    const reply = await this.db.command(document, { ...EXACT, readPreference: 'primary' });
-    return command.decode(bytesOf(reply), sent);
+    const sending = this.db.command(document, { ...EXACT, readPreference: 'primary' });
+    return command.decode(bytesOf(await sending.catch(unconfirmed)), sent);
   }
 
   async sendIn(session: ClientSession, command: Uint8Array): Promise<Uint8Array> {

@@ -47,6 +47,28 @@ test('a lost reply to a release is repeated, and frees nobody else', async (t) =
   assert.equal(await locks.countDocuments({ name: 'b' }), 0);
 });
 
+test('a release without a majority is known for a valid lease', async (t) => {
+  const world = World.of(t);
+  const admin = world.client().db('admin');
+  const appName = `unconfirmed-${world.name}`;
+  const leases = world.manager({}, world.client(undefined, { appName }));
+  await leases.ready();
+  const fault = (mode) => admin.command({
+    configureFailPoint: 'failCommand',
+    mode,
+    data: { failCommands: ['delete'], writeConcernError: { code: 50, errmsg: 'as the test wants it' }, appName },
+  });
+  world.onEnd(() => fault('off'));
+  const lease = await leases.acquire('h');
+  await fault({ times: 1 });
+  assert.equal(await lease.release(), 'released');
+  // Valid, but ended by somebody else: no statement has matched.
+  const other = await leases.acquire('h');
+  await world.db().collection('locks').deleteOne({ name: 'h' });
+  await fault({ times: 1 });
+  assert.equal(await other.release(), 'notHeld');
+});
+
 test('a lost reply to a renewal is followed by another one, and the lease stays valid', async (t) => {
   const { proxy, leases } = await throughProxy(t, { ttl: 1200 });
   const lease = await leases.acquire('c');

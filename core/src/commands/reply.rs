@@ -1,7 +1,7 @@
 //! Replies of write commands: how many documents they touched, and which statements failed.
 
 use super::*;
-use crate::rules::outcome::{self, MAYBE_APPLIED, Outcome, REFUSED};
+use crate::rules::outcome::{self, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED};
 
 /// The outcome of a release, for all of its leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,8 +117,9 @@ fn write_error(error: &Bson) -> Result<(StatementError, Outcome), DecodeError> {
     }
 }
 
-/// The write-concern error inside a reply that says "ok": the write happened, and may not last.
-pub fn write_concern_error(reply: &Document) -> Option<String> {
+/// The write-concern error inside a reply that says "ok", and the outcome: what the command wrote, if anything, may not
+/// last.
+pub fn write_concern_error(reply: &Document) -> Option<(String, Outcome)> {
     let error = reply.get("writeConcernError")?;
     let text = match error.as_document() {
         Some(document) => match document.get_str("errmsg") {
@@ -127,5 +128,7 @@ pub fn write_concern_error(reply: &Document) -> Option<String> {
         },
         None => error.to_string(),
     };
-    Some(format!("the write is not acknowledged by a majority: {text}"))
+    // An update or a delete that matched nothing waits for the majority all the same.
+    let outcome = if reply.get_i32("n").ok() == Some(0) { NOT_APPLIED } else { MAYBE_APPLIED };
+    Some((format!("the write is not acknowledged by a majority: {text}"), outcome))
 }

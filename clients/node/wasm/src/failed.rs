@@ -3,7 +3,7 @@
 use mongo_lease_core::bson::Document;
 use mongo_lease_core::commands::write_concern_error;
 use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::rules::{Advice, MAYBE_APPLIED, REFUSED};
+use mongo_lease_core::rules::{Advice, REFUSED};
 use mongodb::error::{CommandError, Error as DriverError, ErrorKind};
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -292,6 +292,6 @@ impl Failure {
 
 /// The failure of a reply whose write lacks the confirmation of a majority.
 pub(crate) fn unconfirmed(reply: &Document) -> Option<Failed> {
-    let message = write_concern_error(reply)?;
-    Some(Failed { outcome: MAYBE_APPLIED, cause: Cause::WriteConcern(message) })
+    let (message, outcome) = write_concern_error(reply)?;
+    Some(Failed { outcome, cause: Cause::WriteConcern(message) })
 }

@@ -299,6 +299,8 @@ fn dry_run(reply: &Document) -> bool {
 fn write_concern(reply: &Document) -> bool {
     let error = reply::write_concern_error(reply);
     assert_eq!(error.is_some(), reply.contains_key("writeConcernError"));
+    let has_matched = reply.get_i32("n").ok() != Some(0);
+    assert!(error.as_ref().is_none_or(|(_, outcome)| outcome.maybe_applied == has_matched));
     error.is_some()
 }
 
