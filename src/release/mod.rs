@@ -188,11 +188,11 @@ impl Releaser {
     ) -> AttemptResult<Released> {
         let name = target.name.clone();
         let values = self.shared.runner.clock().tombstone_values()?;
-        let command = EndLater { target, hold_at_least, values };
+        let command = EndLater { target: target.clone(), hold_at_least, values };
         let answer = retry::run_alone(&self.shared.alone, &name, command, policy).await?;
         Ok(match answer.reply {
             true => Released::Released,
-            false => by_earlier(answer.earlier, was_valid),
+            false => self.shared.by_earlier(answer.earlier, was_valid, &target, policy).await,
         })
     }
 
@@ -217,30 +217,7 @@ impl Releaser {
         targets: &[ReleaseTarget],
         policy: RetryPolicy,
     ) -> BTreeMap<String, String> {
-        let mut all = BTreeMap::new();
-        for targets in targets.chunks(NAMES_MAX) {
-            let by_name: BTreeMap<&str, &ReleaseTarget> =
-                targets.iter().map(|target| (target.name.as_str(), target)).collect();
-            let names = by_name.keys().map(|&name| name.to_owned()).collect();
-            let look = FindLeases { names, after: None };
-            let Ok(answer) = retry::run(&self.shared.runner, look, policy).await else {
-                continue;
-            };
-            for mut seen in answer.reply {
-                if let [only] = targets {
-                    // Another program's name may match without being a string.
-                    seen.info.name.clone_from(&only.name);
-                }
-                let target = by_name.get(seen.info.name.as_str());
-                let is_target = target.is_some_and(|it| it.is(&seen) || seen.info.shared);
-                if let LeaseState::Damaged { found } = seen.info.state
-                    && is_target
-                {
-                    all.insert(seen.info.name, found);
-                }
-            }
-        }
-        all
+        self.shared.damaged(targets, policy).await
     }
 
     /// Whether this lease's document is likely to be blocked.
@@ -311,17 +288,58 @@ impl Inner {
                 }
             }
         }
-        Ok(by_earlier(earlier, ending.was_valid))
+        Ok(self.by_earlier(earlier, ending.was_valid, &ending.target, policy).await)
     }
-}
 
-/// The outcome of a release whose last command has found no such holder.
-fn by_earlier(earlier: PriorEffect, was_valid: bool) -> Released {
-    match earlier {
-        PriorEffect::NotApplied => Released::NotHeld,
-        // The lease was valid at the time of the release, and a command of ours was answered: so either we ended it, or
-        // it has expired since.
-        PriorEffect::CutOff if was_valid => Released::Released,
-        PriorEffect::CutOff | PriorEffect::Unanswered => Released::Unknown,
+    /// The outcome of a release whose last command has found no such holder.
+    async fn by_earlier(
+        &self,
+        earlier: PriorEffect,
+        was_valid: bool,
+        target: &ReleaseTarget,
+        policy: RetryPolicy,
+    ) -> Released {
+        match earlier {
+            PriorEffect::NotApplied => Released::NotHeld,
+            // The lease was valid at the time of the release, and a command of ours was answered: so we ended it, or
+            // it has expired since, or an operator ended it. Or its document is damaged, and nothing is written there.
+            PriorEffect::CutOff if was_valid => {
+                let damaged = self.damaged(std::slice::from_ref(target), policy).await;
+                if damaged.is_empty() { Released::Released } else { Released::NotHeld }
+            }
+            PriorEffect::CutOff | PriorEffect::Unanswered => Released::Unknown,
+        }
+    }
+
+    /// See [`Releaser::damaged`].
+    async fn damaged(
+        &self,
+        targets: &[ReleaseTarget],
+        policy: RetryPolicy,
+    ) -> BTreeMap<String, String> {
+        let mut all = BTreeMap::new();
+        for targets in targets.chunks(NAMES_MAX) {
+            let by_name: BTreeMap<&str, &ReleaseTarget> =
+                targets.iter().map(|target| (target.name.as_str(), target)).collect();
+            let names = by_name.keys().map(|&name| name.to_owned()).collect();
+            let look = FindLeases { names, after: None };
+            let Ok(answer) = retry::run(&self.runner, look, policy).await else {
+                continue;
+            };
+            for mut seen in answer.reply {
+                if let [only] = targets {
+                    // Another program's name may match without being a string.
+                    seen.info.name.clone_from(&only.name);
+                }
+                let target = by_name.get(seen.info.name.as_str());
+                let is_target = target.is_some_and(|it| it.is(&seen) || seen.info.shared);
+                if let LeaseState::Damaged { found } = seen.info.state
+                    && is_target
+                {
+                    all.insert(seen.info.name, found);
+                }
+            }
+        }
+        all
     }
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{DateTime, Document, doc};
 use mongo_lease::{Acquire, Error, LeaseManager, Released, Result};
-use mongo_lease_testbed::TestDatabase;
+use mongo_lease_testbed::{FailCommand, TestDatabase};
 
 use crate::common::{assert_done, builder, document, known_release, setup};
+use crate::lent::lent_setup;
 use crate::patience::{locks, until};
 
 /// Another program writes a text into the lease's expiry. Returns the document after that.
@@ -56,6 +57,22 @@ async fn no_handle_releases_a_damaged_lease() {
                 is_refused(&database, &damaged, lease.release().await, &name).await;
             }
         }
+    }
+}
+
+/// A release that was cut off, and then finds nothing to end, has ended a valid lease, or the document is damaged.
+#[tokio::test]
+async fn a_release_that_was_cut_off_ends_no_damaged_lease() {
+    let (server, database, leases) = lent_setup().await;
+    for (command, kept) in [("delete", None), ("update", Some(Duration::from_secs(60)))] {
+        let acquire = leases.acquire(command).renew(false);
+        let acquire = kept.into_iter().fold(acquire, Acquire::hold_at_least);
+        let lease = acquire.await.unwrap();
+        let damaged = damage(&database, command).await;
+        let cut_off = FailCommand::on(&[command]).times(1).error_code(50);
+        let cut_off = cut_off.enable(server.uri()).await;
+        is_refused(&database, &damaged, lease.release().await, command).await;
+        assert_eq!(cut_off.disable().await, 1, "{command}");
     }
 }
 

@@ -44,9 +44,10 @@ export class Releaser {
       if (step === 'heldOrQueued' || answered.reply.count() > 0) return 'released';
     }
     if (earlier === Prior.NotApplied) return 'notHeld';
-    // The lease was valid at the time of the release, and a command of ours was answered: so either we ended it, or it
-    // has expired since.
-    return earlier === Prior.CutOff && wasValid ? 'released' : 'unknown';
+    if (earlier === Prior.Unanswered || !wasValid) return 'unknown';
+    // The lease was valid at the time of the release, and a command of ours was answered: so we ended it, or it has
+    // expired since, or an operator ended it. Or its document is damaged, and nothing is written there.
+    return (await this.damaged(target, policy)) ? 'notHeld' : 'released';
   }
 
   /** Releases a lease or a grant in the background. After `until` it has expired by itself. */
