@@ -11,13 +11,13 @@ use std::time::Duration;
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
 use mongo_lease::mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 use mongo_lease::mongodb::{ClientSession, Database};
-use mongo_lease::{Lease, LeaseManager, Released, Result};
+use mongo_lease::{Lease, LeaseManager, Released, Result, Tuning};
 use mongo_lease_testbed::TestDatabase;
 use tokio::task::JoinHandle;
 
 use crate::lent::{LentServer, lent_database};
 use crate::line::Waiting;
-use crate::patience::{locks, until};
+use crate::patience::{MUCH_PATIENCE, locks, until};
 
 /// Longer than any test here.
 const LONG: Duration = Duration::from_secs(300);
@@ -48,7 +48,10 @@ async fn setup() -> Setup {
 }
 
 async fn manager(own: &Database) -> LeaseManager {
-    LeaseManager::builder(own).ttl(Duration::from_secs(60)).build().await.unwrap()
+    let ttl = Duration::from_secs(60);
+    let patient = Tuning::default().attempt_timeout(ttl / 2);
+    let leases = LeaseManager::builder(own).ttl(ttl).tuning(patient).release_timeout(MUCH_PATIENCE);
+    leases.build().await.unwrap()
 }
 
 impl Setup {

@@ -159,15 +159,16 @@ pub(crate) async fn everything_works(leases: &LeaseManager) {
     assert!(next.token().unwrap() > token);
     assert_done(leases.release("a", next.value()).await.unwrap(), "by name and value");
     // Its drop would share a command with releases of other leases, and make their results unknown.
+    next.renew().await.unwrap_err();
     assert_not_done(next.release().await.unwrap());
 
     let renewals = leases.events().filter(|event| {
         std::future::ready(matches!(event, Event::Renewed { name, .. } if name == "b"))
     });
     let work = async |_lease: &_| renewals.take(2).count().await;
-    let ttl = Duration::from_secs(3);
+    let ttl = Duration::from_secs(9);
     assert_eq!(leases.acquire("b").ttl(ttl).run(work).await.unwrap(), 2);
-    assert!(leases.ping().await.unwrap() < Duration::from_secs(5));
+    leases.ping().await.unwrap();
 }
 
 /// More calls at once than there are connections, on names of their own and on one in common.

@@ -8,7 +8,8 @@ use mongo_lease::mongodb::bson::DateTime;
 use mongo_lease::{Attempt, Lease, LeaseManager};
 use mongo_lease_testbed::{Server, command};
 
-use crate::common::{SHORT_TTL, builder, document, migrated};
+use crate::common::{builder, document, migrated};
+use crate::patience;
 use crate::worker::{Worker, as_worker, orders, say};
 
 const HOUR_MS: i64 = 3_600_000;
@@ -59,7 +60,7 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
         let refused = worker.says().await;
         let (_, remaining) = refused.split_once("busy ").unwrap_or_else(|| panic!("{refused}"));
         let remaining: u64 = remaining.parse().unwrap();
-        assert!((25_000..=30_000).contains(&remaining), "{remaining}");
+        assert!((1..=30_000).contains(&remaining), "{remaining}");
 
         // A lease that it holds expires by the server's clock.
         worker.tell("theirs").await;
@@ -67,15 +68,19 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
         let found = document(&database, "theirs").await.unwrap();
         let expires_at = found.get_datetime("expiresAt").unwrap().timestamp_millis();
         let left = expires_at - DateTime::now().timestamp_millis();
-        assert!((25_000..=30_000).contains(&left), "{left}");
+        assert!((1..=30_000).contains(&left), "{left}");
         assert!(leases.try_acquire("theirs").await.unwrap().granted().is_none());
 
         // It is granted an expired lease, and not before the expiry.
-        let ours = leases.acquire("expiring").ttl(SHORT_TTL).renew(false).await.unwrap();
-        let _key = ours.detach().await.unwrap();
+        let ttl = Duration::from_secs(5);
+        let _ours = leases.acquire("expiring").ttl(ttl).renew(false).await.unwrap();
+        let expiry = patience::expires_at(&database, "expiring").await;
         worker.tell("wait:expiring").await;
         let waited: u64 = worker.says().await.parse().unwrap();
-        assert!((100..15_000).contains(&waited), "{waited}");
+        assert!(waited < 20_000, "{waited}");
+        let found = document(&database, "expiring").await.unwrap();
+        let grant = found.get_document("grant").unwrap();
+        assert!(*grant.get_datetime("acquiredAt").unwrap() >= expiry, "{found}");
 
         worker.tell("release").await;
         assert_eq!(worker.says().await, "released 2");

@@ -20,7 +20,7 @@ async fn a_losing_attempt_writes_nothing() {
     // A grant would have shown in the oplog.
     let _other = leases.acquire("b").await.unwrap();
     let (more, newer) = oplog(&database).await;
-    assert_eq!(more, count + 1);
+    assert!(more > count);
     assert!(newer > newest);
 }
 

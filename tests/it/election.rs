@@ -187,11 +187,11 @@ async fn a_run_that_is_dropped_or_shut_down_ends_the_leadership() {
 async fn the_notice_is_half_of_the_ttl_at_most() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let election = Election::new(&leases, NAME).ttl(TTL).notice(TTL * 2);
+        let election = Election::new(&leases, NAME).ttl(10 * TTL).notice(20 * TTL);
         let leadership = election.campaign().await.unwrap();
         assert!(!leadership.is_stopping());
         let mut events = Listener::of(&leases);
-        soon("the work", leadership.run(events.renewals(NAME, 3))).await.unwrap();
+        soon("the work", leadership.run(events.renewals(NAME, 1))).await.unwrap();
         assert!(!leadership.is_stopping());
     })
     .await;
@@ -200,12 +200,12 @@ async fn the_notice_is_half_of_the_ttl_at_most() {
 /// A leadership that was handed off is short at first: as long as a queue entry lives, until its first renewal.
 #[tokio::test]
 async fn a_promoted_leader_does_not_stop_for_its_short_first_term() {
-    const LIFE: Duration = Duration::from_secs(2);
+    const LIFE: Duration = Duration::from_secs(10);
     let (database, leases) = setup().await;
     let others =
         builder(&database).tuning(Tuning::default().waiter_ttl(LIFE)).build().await.unwrap();
     let first = Election::new(&leases, NAME).campaign().await.unwrap();
-    let long = Duration::from_secs(9);
+    let long = Duration::from_secs(36);
     let second = Election::new(&others, NAME).ttl(long).notice(long / 3);
     let mut events = Listener::of(&others);
     let waiting = tokio::spawn(async move { second.campaign().await });
@@ -214,7 +214,7 @@ async fn a_promoted_leader_does_not_stop_for_its_short_first_term() {
     let leadership = soon("the second leads", waiting).await.unwrap().unwrap();
     tokio::select! {
         stop = leadership.until_stop() => panic!("{stop:?}"),
-        () = events.renewals(NAME, 2) => {}
+        () = events.renewals(NAME, 1) => {}
     }
     assert!(!leadership.is_stopping());
 }

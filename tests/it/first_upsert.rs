@@ -8,7 +8,7 @@ use mongo_lease_testbed::Server;
 
 use crate::common::migrated;
 use crate::line::workers::as_spied_worker;
-use crate::patience::locks;
+use crate::patience::{PATIENCE, locks};
 use crate::spy::Spy;
 use crate::worker::{Worker, orders, say};
 
@@ -48,7 +48,7 @@ async fn one_of_32_tasks_wins_each_round_without_duplicate_key_errors() {
 
 /// One of the processes: in each round all its tasks make an attempt at once, and keep the lease if granted.
 async fn race(database: &Database, spy: &Spy) {
-    let leases = LeaseManager::builder(database).build().await.unwrap();
+    let leases = LeaseManager::builder(database).ttl(20 * PATIENCE).build().await.unwrap();
     let mut orders = orders();
     say("ready");
     while let Some(name) = orders.recv().await {
@@ -64,8 +64,9 @@ async fn race(database: &Database, spy: &Spy) {
                 Err(error) => failed.push(error.to_string()),
             }
         }
-        // Not even one that the library would have handled.
-        failed.extend(spy.failures());
+        // Not even one that the library would have handled, but for what a busy machine cuts off.
+        let is_cut_off = |failure: &String| failure.ends_with(": 50");
+        failed.extend(spy.failures().into_iter().filter(|it| !is_cut_off(it)));
         match failed.as_slice() {
             [] => say(format!("{granted} granted, {busy} busy")),
             failed => say(format!("failed: {failed:?}")),

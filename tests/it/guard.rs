@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::ClientSession;
-use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::mongodb::bson::{DateTime, Document, doc};
 use mongo_lease::mongodb::error::{Error as DriverError, TRANSIENT_TRANSACTION_ERROR};
 use mongo_lease::{Attempt, Error, Lease, LeaseManager, LostReason};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinHandle;
 
 use crate::blocked::{transaction, transaction_on};
-use crate::common::{SHORT_TTL, builder, document, setup};
+use crate::common::{builder, document, setup};
 use crate::damaged_releases::damage;
 use crate::lent::{behind_a_proxy, lent_database};
-use crate::patience::{locks, until, until_blocked, until_free};
+use crate::patience::{bounded, locks, until_blocked, until_free};
 
 #[tokio::test]
 async fn a_guarded_transaction_commits_and_prolongs_the_lease() {
@@ -44,9 +44,10 @@ async fn take_over_of_a_guarded(
     database: &TestDatabase,
 ) -> (Lease, ClientSession, JoinHandle<mongo_lease::Result<Attempt>>) {
     let leases = builder(database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let lease = leases.acquire("a").ttl(5 * SHORT_TTL).renew(false).await.unwrap();
-    let half = async || (lease.remaining() < 5 * SHORT_TTL / 2).then_some(());
-    until("half of the time has passed", half).await;
+    let lease = leases.acquire("a").renew(false).await.unwrap();
+    // By its holder's clock it has not expired.
+    let expired = doc! { "$set": { "expiresAt": DateTime::now() } };
+    locks(database).update_one(doc! { "name": "a" }, expired).await.unwrap();
     let mut session = transaction(database).await;
     lease.guard(&mut session).await.unwrap();
     let others = builder(database).build().await.unwrap();
@@ -83,7 +84,8 @@ async fn guard_behind_a_take_over(reads_first: bool) -> (Error, bool) {
     let (server, database) = lent_database().await;
     let (proxy, through) = behind_a_proxy(&server, &database).await;
     let leases = LeaseManager::builder(&through).max_clock_skew(Duration::ZERO).await.unwrap();
-    let lease = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    let ttl = Duration::from_secs(4);
+    let lease = leases.acquire("a").ttl(ttl).renew(false).await.unwrap();
     let mut session = transaction(&through).await;
     if reads_first {
         locks(&through).find_one(doc! { "name": "a" }).session(&mut session).await.unwrap();
@@ -93,7 +95,7 @@ async fn guard_behind_a_take_over(reads_first: bool) -> (Error, bool) {
         let error = lease.guard(&mut session).await.unwrap_err();
         (error, session)
     });
-    late.held(1).await;
+    bounded(late.held(1)).await;
     let others = builder(&database).build().await.unwrap();
     let next = others.acquire("a").await.unwrap();
     late.release();

@@ -42,10 +42,13 @@ async fn get_tells_who_holds_a_lease_since_when_and_for_how_long() {
         assert!(info.holders.is_empty(), "{:?}", info.holders);
         let (acquired_at, expires_at) = (info.acquired_at.unwrap(), info.expires_at.unwrap());
         // The ttl and the maximum clock skew.
-        assert_eq!((expires_at - acquired_at).num_milliseconds(), 31_000);
+        let (lasts, whole) =
+            ((expires_at - acquired_at).to_std().unwrap(), Duration::from_secs(31));
+        // An attempt that was repeated has prolonged it.
+        assert!(lasts >= whole && lasts <= whole + backend.late(), "{lasts:?}");
         assert_eq!(expires_at, lease.expires_at());
         let remaining = info.remaining.unwrap();
-        assert!(remaining > Duration::from_secs(25) && remaining <= Duration::from_secs(31));
+        assert!(remaining + 2 * backend.late() > whole && remaining <= whole, "{remaining:?}");
         lease.release().await.unwrap();
         assert_eq!(leases.get("a").await.unwrap(), None);
     })
@@ -98,8 +101,7 @@ async fn free_leases_are_listed_only_when_asked_for() {
     let (_server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let _held = leases.acquire("held").await.unwrap();
-    let expired = leases.acquire("expired").ttl(SHORT_TTL).renew(false).await.unwrap();
-    expired.detach().await.unwrap();
+    let _expired = leases.acquire("expired").ttl(SHORT_TTL).renew(false).await.unwrap();
     let locks = locks(&database);
     locks.insert_one(doc! { "name": "never", "expiresAt": null }).await.unwrap();
     locks.insert_one(doc! { "name": "damaged", "expiresAt": "soon" }).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mongo_lease::{Acquire, Error, LeaseKey, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::TestDatabase;
 
-use crate::common::{SHORT_TTL, builder, document, handed_on, setup};
+use crate::common::{assert_done, builder, document, handed_on, setup};
 use crate::lent::{behind_a_proxy, lent_database};
 use crate::line::{granted, in_line};
 use crate::patience::{Listener, bounded, expires_at, until_free};
@@ -64,7 +64,7 @@ async fn a_forged_key_with_the_value_of_several_holders_is_refused() {
     let (database, leases) = setup().await;
     let key = detached(leases.acquire("a")).await;
     let reader = in_line(&leases, leases.acquire("a").shared()).await;
-    assert_eq!(leases.release_detached(&key).await.unwrap(), Released::Released);
+    assert_done(leases.release_detached(&key).await.unwrap(), "by its key");
     let reader = granted(reader).await;
 
     let before = document(&database, "a").await;
@@ -105,7 +105,7 @@ async fn the_key_of_a_lost_lease_is_refused_with_the_reason() {
     // The TTL monitor runs once an hour: the document stays.
     let (_server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let key = detached(leases.acquire("a").ttl(SHORT_TTL)).await;
+    let key = detached(leases.acquire("a").ttl(Duration::from_secs(3))).await;
     assert!(leases.try_acquire("a").await.unwrap().granted().is_none());
     until_free(&leases, "a").await;
     assert!(document(&database, "a").await.is_some());

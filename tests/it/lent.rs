@@ -13,7 +13,7 @@ use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{LeaseManager, LeaseManagerBuilder, Tuning};
 use mongo_lease_testbed::{Proxy, Server, TestDatabase};
 
-use crate::common::{builder, granted, migrated};
+use crate::common::{builder, migrated};
 
 /// How long a server may take to be rid of the clients of the test before.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
@@ -91,7 +91,7 @@ pub(crate) async fn proxied_and_soon_repeated(
     let through = proxied.database.through(&proxied.proxy.client().await);
     let soon = Tuning::default().attempt_timeout(SOON_REPEATED);
     let slow = options(LeaseManager::builder(&through).tuning(soon)).build().await.unwrap();
-    granted(&slow, "the connection").await.release().await.unwrap();
+    slow.acquire("the connection").await.unwrap().release().await.unwrap();
     proxied.slow = slow;
     proxied
 }

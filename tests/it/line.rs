@@ -21,7 +21,7 @@ use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinHandle;
 
 use crate::common::{document, migrated};
-use crate::patience::{Listener, soon, until};
+use crate::patience::{Listener, PATIENCE, soon, until};
 
 /// Long enough that only a wake-up can end it.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
@@ -38,6 +38,7 @@ pub(crate) type Waiting = JoinHandle<Result<Lease>>;
 /// A manager whose waiters wake only by events, and whose entries live for so long.
 pub(crate) fn told_only(database: &Database, waiter_ttl: Duration) -> LeaseManagerBuilder {
     let tuning = Tuning::default().recheck_every(NEVER).waiter_ttl(waiter_ttl);
+    let tuning = tuning.attempt_timeout(PATIENCE / 2);
     LeaseManager::builder(database).owner("test").tuning(tuning).wait(NEVER)
 }
 

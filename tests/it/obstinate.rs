@@ -7,7 +7,7 @@ use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Error, LeaseInfo, LeaseManager, LeaseManagerBuilder, LostReason, Released};
 use mongo_lease_testbed::TestDatabase;
 
-use crate::common::{TryOnce, builder, document, granted, refused, setup};
+use crate::common::{TryOnce, assert_done, builder, document, granted, refused, setup};
 use crate::lent::{LentServer, lent_database};
 use crate::patience::{bounded, locks};
 
@@ -57,7 +57,7 @@ async fn come_and_go(leases: &LeaseManager, prefix: &str) {
         let value = refused(leases, &name).await.value.unwrap();
         assert!(LeaseInfo::is_tombstone_value(&value), "{value}");
         // An operator frees it, with that very value.
-        assert_eq!(leases.release(&name, value).await.unwrap(), Released::Released);
+        assert_done(leases.release(&name, value).await.unwrap(), "by name and value");
         let lease = granted(leases, &name).await;
         assert_eq!(lease.release().await.unwrap(), Released::Released);
     }
@@ -166,7 +166,7 @@ async fn a_refused_hold_at_least_is_an_error_at_once() {
         assert!(text.contains("failed validation") && text.contains("(code 121)"), "{text}");
         let found = document(&database, "a").await.unwrap();
         assert_eq!(found.get_str("value").ok(), Some(&*value), "it is as it was");
-        assert_eq!(leases.release("a", value).await.unwrap(), Released::Released);
+        assert_done(leases.release("a", value).await.unwrap(), "by name and value");
     }
 }
 

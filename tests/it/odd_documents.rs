@@ -19,7 +19,7 @@ async fn a_value_a_grant_and_a_queue_of_any_type_are_never_ours() {
         all.map(|(field, (kind, odd))| (format!("{field}:{kind}"), field, odd)).collect();
     for (name, field, odd) in all.clone() {
         let is_text = field != "value" || odd.as_str().is_some();
-        let mut held = doc! { "name": &name, "value": "v", "expiresAt": in_seconds(60) };
+        let mut held = doc! { "name": &name, "value": "v", "expiresAt": in_seconds(600) };
         held.insert(field, odd);
         locks(&database).insert_one(held).await.unwrap();
         let info = refused(&leases, &name).await;
@@ -34,7 +34,7 @@ async fn a_value_a_grant_and_a_queue_of_any_type_are_never_ours() {
     for (kind, odd) in all_types() {
         let mut grant = doc! { "value": "v" };
         grant.extend(fields.split(' ').map(|field| (field.to_owned(), odd.clone())));
-        let until = in_seconds(60);
+        let until = in_seconds(600);
         let held = doc! { "name": kind, "value": "v", "expiresAt": until, "grant": grant };
         locks(&database).insert_one(held).await.unwrap();
         let info = refused(&leases, kind).await;
@@ -91,6 +91,8 @@ async fn a_grant_that_another_program_left_behind_speaks_of_nobody() {
     assert_eq!((info.owner, info.acquired_at, info.metadata), (None, None, doc! {}));
     assert_eq!(info.value.as_deref(), Some("theirs"));
     assert_eq!(names_of(leases.list().held_by(owner)).await, Vec::<String>::new());
+    // It is known to be lost then.
+    lease.renew().await.unwrap_err();
     assert_not_done(lease.release().await.unwrap());
     assert!(document(&database, "a").await.is_some());
 }

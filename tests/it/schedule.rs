@@ -9,7 +9,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::both::check;
 use crate::common::{SHORT_TTL, builder, document, setup};
-use crate::patience::{soon, until};
+use crate::patience::{BUSY_MACHINE, soon, until};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -62,7 +62,7 @@ async fn within_at_least_it_runs_once_and_behind_it_again() {
         let (leases, others) = (backend.manager().await, backend.manager().await);
         let runs = AtomicUsize::new(0);
         let on = |leases: &LeaseManager| {
-            ScheduledJob::new(leases, "job").at_least(Duration::from_millis(1500)).at_most(LONG)
+            ScheduledJob::new(leases, "job").at_least(BUSY_MACHINE).at_most(LONG)
         };
         let (here, there) = (on(&leases), on(&others));
         assert_eq!(start(&here, &runs).await.done(), Some(1));

@@ -181,7 +181,7 @@ async fn doubts(shown: &mut Shown, database: &TestDatabase) {
     let builder = builder.release_timeout(Duration::from_secs(1));
     let leases = builder.shutdown_timeout(Duration::from_secs(1)).build().await.unwrap();
     let mut events = Listener::of(&leases);
-    let lease = leases.acquire("doubt").ttl(Duration::from_secs(3)).await.unwrap();
+    let lease = leases.acquire("doubt").ttl(Duration::from_secs(9)).await.unwrap();
     shown.values.push(lease.value().to_owned());
     let commands = ["findAndModify", "update", "delete"];
     let fault = FailCommand::on(&commands).app_name(FAULTY).close_connection();

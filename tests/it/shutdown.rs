@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::both::check;
 use crate::common::builder;
 use crate::lent::{lent_database, lent_setup};
-use crate::patience::{BUSY_MACHINE, PATIENCE, locks, soon};
+use crate::patience::{BUSY_MACHINE, MUCH_PATIENCE, PATIENCE, locks, soon};
 use crate::permits::{granted, queued_by};
 
 async fn hold(leases: &LeaseManager, how_many: usize) -> Vec<Lease> {
@@ -91,7 +91,7 @@ async fn a_shutdown_that_was_dropped_goes_on_with_the_next_call() {
     let held = hold(&leases, 5).await;
     // Its first attempt fails, and it is dropped before there is a second.
     let failing = FailCommand::on(&["delete"]).times(1).close_connection();
-    let failing = failing.block_for(Duration::from_millis(300)).enable(server.uri()).await;
+    let failing = failing.block_for(Duration::from_secs(3)).enable(server.uri()).await;
     tokio::select! {
         report = leases.shutdown() => panic!("{report:?}"),
         () = failing.wait_times_entered(1) => {}
@@ -108,8 +108,9 @@ async fn a_shutdown_that_was_dropped_goes_on_with_the_next_call() {
 /// Calls that are on their way when the shutdown begins: each ends as `ShutDown`, and none leaves a lease.
 #[tokio::test]
 async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
-    let (server, database, leases) = lent_setup().await;
-    let slow = FailCommand::on(&["findAndModify", "update"]).block_for(Duration::from_secs(1));
+    let (server, database) = lent_database().await;
+    let leases = builder(&database).shutdown_timeout(MUCH_PATIENCE).build().await.unwrap();
+    let slow = FailCommand::on(&["findAndModify", "update"]).block_for(Duration::from_secs(2));
     let slow = slow.enable(server.uri()).await;
     let mut asked = JoinSet::new();
     for number in 0..20 {

@@ -8,11 +8,13 @@ mod losses;
 mod refusals;
 
 use std::convert::Infallible;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
 use mongo_lease::LeaseManager;
+use mongo_lease_testbed::TestDatabase;
 use mongo_lease_tower::http::{HeaderMap, Request, Response, StatusCode};
 use mongo_lease_tower::{HeldLease, KeyRules, LeaseBody, LeaseLayer, Refusal, key};
 use tokio::sync::{mpsc, oneshot};
@@ -21,7 +23,8 @@ use tower::util::BoxCloneService;
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::both::{Backend, check};
-use crate::patience::soon;
+use crate::common::document;
+use crate::patience::{soon, until_nothing_is_left};
 
 type Answer = Response<LeaseBody<Full<Bytes>>>;
 
@@ -67,6 +70,17 @@ fn guarded(layer: &LeaseLayer) -> Guarded {
 /// Runs the test with a manager whose leases are on a server, and then with one whose leases are in memory.
 async fn on_both(test: impl AsyncFn(LeaseManager, Backend) + Sync) {
     check(async |backend| test(backend.manager().await, backend).await).await;
+}
+
+/// The answer. The lease of `/a` is free then, unless its release takes a second: no answer waits longer for it.
+async fn freed_by<T>(database: &TestDatabase, answer: impl Future<Output = T>) -> T {
+    let started = Instant::now();
+    let answer = answer.await;
+    if started.elapsed() < Duration::from_secs(1) {
+        assert!(document(database, "test:/a").await.is_none());
+    }
+    until_nothing_is_left(database).await;
+    answer
 }
 
 /// One lease for each path.

@@ -202,7 +202,8 @@ async fn a_busy_lease_is_no_error_of_its_span_and_a_timeout_is() {
     assert!(leases.try_acquire("job").await.unwrap().granted().is_none());
     leases.acquire("job").wait(Duration::ZERO).await.unwrap_err();
     assert_eq!(recorded(), ["mongo_lease.outcome=\"busy\""; 2]);
-    let timeout = leases.acquire("job").wait(SHORT_TTL).await.unwrap_err();
+    // The database answers in it, also on a busy machine.
+    let timeout = leases.acquire("job").wait(Duration::from_secs(3)).await.unwrap_err();
     let failed = |outcome: &str, kind: &str, text: String| {
         [
             format!("mongo_lease.outcome=\"{outcome}\""),

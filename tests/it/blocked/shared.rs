@@ -33,9 +33,10 @@ async fn permits_of_a_blocked_name_are_renewed_together() {
     let (client, spy) = Spy::client(&setup.server).await;
     let own = setup.database.through(&client);
     let leases = LeaseManager::builder(&own).ttl(Duration::from_secs(12)).build().await.unwrap();
-    // At the same time, so that they are due at the same time.
     let held = join_all((0..3).map(|_| leases.semaphore("a", 3).acquire().into_future())).await;
     let held: Vec<_> = held.into_iter().map(Result::unwrap).collect();
+    // At the same time, so that they are due at the same time.
+    join_all(held.iter().map(Lease::renew)).await.into_iter().for_each(Result::unwrap);
     let mut session = transaction_on(&setup.database, doc! { "name": "a" }).await;
     let mut events = Listener::of(&leases);
     spy.commands();

@@ -10,7 +10,7 @@ use mongo_lease::{LeaseManager, LeaseManagerBuilder, MemoryStore, Released};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::runtime::Builder;
 
-use crate::common::{builder, known_release, migrated};
+use crate::common::{assert_done, builder, known_release, migrated};
 use crate::patience::{BUSY_MACHINE, until};
 
 /// Where a test's leases are.
@@ -57,6 +57,15 @@ impl Backend {
         match self {
             Backend::Server(_) => known_release(leases, name, value).await,
             Backend::Memory(_) => leases.release(name, value).await.expect("an answer"),
+        }
+    }
+
+    /// Asserts that this is the result of a release by name and value, or by key, that has ended the lease. In memory
+    /// it is always known.
+    pub(crate) fn assert_done(&self, released: Released) {
+        match self {
+            Backend::Server(_) => assert_done(released, "by name and value"),
+            Backend::Memory(_) => assert_eq!(released, Released::Released),
         }
     }
 

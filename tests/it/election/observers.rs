@@ -32,13 +32,14 @@ async fn an_observer_sees_who_leads_and_each_change() {
         let watching = Election::new(&others, NAME).look_every(Duration::from_millis(20));
         let mut leaders: Leaders = Box::pin(watching.observe());
         assert_eq!(label(next(&mut leaders).await), None);
-        let first = Election::new(&leases, NAME).owner("first").ttl(TTL).campaign().await.unwrap();
+        let first =
+            Election::new(&leases, NAME).owner("first").ttl(5 * TTL).campaign().await.unwrap();
         assert_eq!(label(next(&mut leaders).await), Some("first".to_owned()));
         // A renewal is no change: the next item is the end.
         let mut renewals = Listener::of(&leases);
         tokio::select! {
             seen = leaders.next() => panic!("{seen:?}"),
-            () = renewals.renewals(NAME, 2) => {}
+            () = renewals.renewals(NAME, 1) => {}
         }
         assert_eq!(watching.leader().await.unwrap().unwrap().name, NAME);
         first.release().await.unwrap();

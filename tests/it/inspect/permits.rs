@@ -9,6 +9,7 @@ use mongo_lease::{Attempt, Error, LeaseInfo};
 use super::names_of;
 use crate::both::check;
 use crate::common;
+use crate::patience::BUSY_MACHINE;
 
 #[tokio::test]
 async fn get_shows_the_holders_of_permits_and_who_they_are() {
@@ -31,7 +32,9 @@ async fn get_shows_the_holders_of_permits_and_who_they_are() {
         assert!(first.held_here && second.held_here, "both managers are of this process");
         // The ttl and the maximum clock skew.
         let lasts = second.expires_at.unwrap() - second.acquired_at.unwrap();
-        assert_eq!(lasts.num_milliseconds(), 61_000);
+        let (lasts, whole) = (lasts.to_std().unwrap(), Duration::from_secs(61));
+        // An attempt that was repeated has prolonged it.
+        assert!(lasts >= whole && lasts <= whole + backend.late(), "{lasts:?}");
         assert_eq!(info.expires_at, second.expires_at);
         assert!(first.remaining <= Duration::from_secs(31), "{info:?}");
         let listed: Vec<_> = leases.list().stream().unwrap().try_collect().await.unwrap();
@@ -71,7 +74,7 @@ async fn a_refusal_says_how_many_permits_are_in_use() {
             // The ttl and the maximum clock skew.
             assert!(seconds.is_some_and(|it| it > 0.0 && it <= 31.0), "{text}");
         }
-        let late = api.acquire().wait(Duration::from_secs(2)).await.unwrap_err().to_string();
+        let late = api.acquire().wait(BUSY_MACHINE).await.unwrap_err().to_string();
         let end = "; 5 of 5 permits were in use when the database last answered";
         assert!(late.contains(end), "{late}");
         // A writer is told less: its command is that of every exclusive lease.

@@ -9,7 +9,7 @@ use super::{
     Held, NEVER, WAITER_TTL, all_granted, dropped, granted, in_line, manager, start_waiting,
     told_only, until_line_is,
 };
-use crate::common::{SHORT_TTL, document, refused};
+use crate::common::{document, refused};
 use crate::lent::{behind_a_proxy, lent_database};
 use crate::patience::bounded;
 
@@ -21,12 +21,12 @@ async fn nobody_takes_a_free_lease_for_which_others_wait() {
     let slow = told_only(&through, WAITER_TTL).build().await.unwrap();
     let second = manager(&server, &database).await;
     let other = manager(&server, &database).await;
-    let crashed = other.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
-    // Nobody renews or releases it from here on.
-    drop(crashed.detach().await.unwrap());
+    // Nobody renews or releases it.
+    let ttl = Duration::from_secs(5);
+    let _crashed = other.acquire("a").ttl(ttl).renew(false).await.unwrap();
     let first_in_line = in_line(&slow, slow.acquire("a").owner("first")).await;
-    let second_in_line = in_line(&second, second.acquire("a").owner("second")).await;
     let late = proxy.hold_requests_to("findAndModify");
+    let second_in_line = in_line(&second, second.acquire("a").owner("second")).await;
     bounded(late.held(1)).await;
 
     // Neither a newcomer, nor a manager with a waiter further back.

@@ -1,12 +1,20 @@
 //! Waiters are granted in the order in which they came.
 
-use super::workers::{self, QUICK};
+use std::time::Duration;
+
+use super::workers::{self, Options, QUICK};
 use crate::common::document;
 use crate::lent::lent_database;
 use crate::patience::until_free;
 
 const TEST: &str = "line::order::processes_are_granted_in_the_order_in_which_they_came";
 const PROCESSES: usize = 7;
+/// No entry expires because a busy machine stands still.
+const OPTIONS: Options = Options {
+    waiter_ttl: Duration::from_secs(10),
+    recheck_every: Duration::from_secs(10),
+    ..QUICK
+};
 
 /// Processes that come one after the other, all alive; and again, with some killed while they wait, the first waiter
 /// among them.
@@ -16,9 +24,9 @@ async fn processes_are_granted_in_the_order_in_which_they_came() {
         return;
     }
     let (server, database) = lent_database().await;
-    let mut workers = workers::start(TEST, &server, &database, PROCESSES, QUICK).await;
+    let mut workers = workers::start(TEST, &server, &database, PROCESSES, OPTIONS).await;
     for killed in [vec![], vec![0_usize, 3]] {
-        let holder = QUICK.of(&database).build().await.unwrap();
+        let holder = OPTIONS.of(&database).build().await.unwrap();
         let lease = holder.acquire(workers::NAME).await.unwrap();
         let mut tokens = vec![lease.token().unwrap().as_u64()];
         workers::line_up(&mut workers).await;

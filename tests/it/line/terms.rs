@@ -12,8 +12,8 @@ use crate::patience::{Listener, bounded, expires_at, until};
 /// its ttl and its cap count from then on.
 #[tokio::test]
 async fn a_ttl_shorter_than_the_heartbeat_interval_is_granted_anew() {
-    const TTL: Duration = Duration::from_millis(1_500);
-    const CAP: Duration = Duration::from_millis(700);
+    const TTL: Duration = Duration::from_secs(5);
+    const CAP: Duration = Duration::from_secs(3);
     type Options = fn(Acquire) -> Acquire;
     // For how long it is valid, and what has to be left of that.
     let cases: [(Duration, Duration, Options); 2] = [
@@ -42,10 +42,10 @@ async fn a_ttl_shorter_than_the_heartbeat_interval_is_granted_anew() {
 /// A promotion lasts for the waiter ttl at first, and one renewal gives it the full ttl.
 #[tokio::test]
 async fn a_lease_without_renewals_is_made_whole_after_a_promotion() {
-    let waiter_ttl = Duration::from_millis(1_500);
+    let waiter_ttl = Duration::from_secs(6);
     let held = Held::new(waiter_ttl).await;
     let mut events = Listener::of(&held.leases);
-    let ttl = Duration::from_secs(4);
+    let ttl = Duration::from_secs(12);
     let waiting = held.wait(|acquire| acquire.ttl(ttl).renew(false)).await;
     held.lease.release().await.unwrap();
     let lease = granted(waiting).await;

@@ -12,7 +12,7 @@ use crate::patience::soon;
 use crate::worker::{Worker, as_worker, order, say};
 
 /// It is also how long the server lets a transaction last.
-const TTL: Duration = Duration::from_secs(3);
+const TTL: Duration = Duration::from_secs(6);
 
 fn word_for(error: &Error) -> &'static str {
     match error {

@@ -20,7 +20,7 @@ async fn a_permit_that_ends_raises_no_alarm_for_others() {
     check(async |backend| {
         let (leases, others) = (backend.manager().await, backend.manager().await);
         let mut events = Listener::of(&leases);
-        let acquire = || permits(1, 3)(&leases).ttl(Duration::from_secs(3)).into_future();
+        let acquire = || permits(1, 3)(&leases).ttl(Duration::from_secs(9)).into_future();
         let held = try_join_all((0..3).map(|_| acquire())).await.unwrap();
         assert_eq!(known_release(&others, "a", "another").await, Released::NotHeld);
         assert_done(others.release("a", held[0].value()).await.unwrap(), "one of the holders");
@@ -71,7 +71,7 @@ async fn a_hundred_permits_are_renewed_by_few_commands() {
 #[tokio::test]
 async fn a_damaged_number_fails_no_other_renewal() {
     let (database, _) = setup().await;
-    let leases = prompt(&database).ttl(Duration::from_secs(3)).build().await.unwrap();
+    let leases = prompt(&database).ttl(Duration::from_secs(9)).build().await.unwrap();
     let names = ["count", "sound", "time", "times"];
     let acquires = names.map(|name| leases.semaphore(name, 2).acquire().into_future());
     let held = bounded(try_join_all(acquires)).await.unwrap();

@@ -78,7 +78,7 @@ async fn a_value_of_ones_own_finds_its_permits_again() {
         let other = permits(3, 5)(&others).try_once().await.unwrap();
         let other = other.granted().expect("two permits are in use, and not three or five");
         assert!(again.is_valid() && first.is_valid() && other.is_valid());
-        assert_eq!(others.release("a", "mine").await.unwrap(), Released::Released);
+        backend.assert_done(others.release("a", "mine").await.unwrap());
     })
     .await;
 }

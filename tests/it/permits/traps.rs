@@ -5,7 +5,7 @@ use mongo_lease_testbed::TestDatabase;
 
 use super::{all_granted, granted, holders, permits, queued, queued_by, writer};
 use crate::both::{Backend, check};
-use crate::common::{TryOnce, document};
+use crate::common::{TryOnce, assert_done, document};
 use crate::lent::{Proxied, proxied_and_soon_repeated};
 use crate::patience::bounded;
 
@@ -23,7 +23,7 @@ async fn a_late_first_attempt_takes_no_second_permit() {
     bounded(answer.held(1)).await;
     let found = document(&database, "a").await.unwrap();
     assert_eq!(holders(&found).len(), 1);
-    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    assert_done(lease.release().await.unwrap(), "the one permit");
     assert!(direct.acquire("a").await.unwrap().is_valid());
 }
 
@@ -59,7 +59,7 @@ async fn a_late_delete_of_the_last_holder_deletes_no_later_one() {
     let lease = permits(1, 2)(&slow).renew(false).await.unwrap();
     let first = proxy.hold_next_request("delete");
     // The second attempt passes the first one.
-    assert_eq!(bounded(lease.release()).await.unwrap(), Released::Released);
+    assert_done(bounded(lease.release()).await.unwrap(), "by the second attempt");
     bounded(first.held(1)).await;
     let later = permits(1, 2)(&direct).await.unwrap();
     let answer = proxy.hold_next_reply("delete");

@@ -14,7 +14,7 @@ use crate::lent::lent_setup;
 use crate::line::{NEVER, in_line_watching};
 use crate::patience::{BUSY_MACHINE, locks, soon, until, until_nothing_is_left};
 
-const LIFE: Duration = Duration::from_secs(3);
+const LIFE: Duration = Duration::from_secs(10);
 
 async fn assert_served_soon(database: &TestDatabase, crowd: Crowd, before: Token) {
     let started = Instant::now();

@@ -37,12 +37,13 @@ async fn waiters_are_served_in_order_when_a_foreign_barger_dies() {
     let recipe = Recipe::new(&database, Flavour::Correct);
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let ours = server.client_with(|options| options.app_name = Some("ours".to_owned())).await;
-    let lost = leases.acquire("a").ttl(Duration::from_secs(2)).renew(false).await.unwrap();
+    let lost = leases.acquire("a").ttl(Duration::from_secs(15)).renew(false).await.unwrap();
     let before = lost.token().unwrap();
     let crowd = Crowd::of(WAITERS, &LeaseManager::builder(&database.through(&ours))).await;
     let slow = FailCommand::on(&["findAndModify"]).app_name("ours").block_for(SHORT_TTL / 2);
     let slow = slow.enable(server.uri()).await;
-    let _theirs = until("it is theirs", async || recipe.lock("a", SHORT_TTL).await).await;
+    let theirs = async || recipe.lock("a", Duration::from_secs(5)).await;
+    let _theirs = until("it is theirs", theirs).await;
     slow.disable().await;
     assert_eq!(line_of(&database, "a").await.len(), WAITERS, "it has barged past all");
 

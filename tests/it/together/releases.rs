@@ -5,7 +5,7 @@ use mongo_lease::{LeaseManager, Released};
 
 use super::{FILLERS, granted, names, start_calls};
 use crate::blocked::start_releases;
-use crate::common::{builder, patient};
+use crate::common::{assert_done, builder, patient};
 use crate::lent::lent_database;
 use crate::patience::{joined, locks, until_nothing_is_left};
 use crate::permits::queued_by;
@@ -36,8 +36,7 @@ async fn releases_in_a_batch_have_the_result_of_their_own_lease() {
         }
         let operator = builder(&database).build().await.unwrap();
         for lease in &freed {
-            let released = operator.release(lease.name(), lease.value()).await.unwrap();
-            assert_eq!(released, Released::Released);
+            assert_done(operator.release(lease.name(), lease.value()).await.unwrap(), "freed");
         }
         // The release does not end a lease that somebody else holds by now.
         let successors = granted(start_calls(&others, names("freed", freed.len() / 2))).await;

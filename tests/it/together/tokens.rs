@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{DateTime, doc};
-use mongo_lease::{Attempt, LeaseManager, Released, Token, Tuning};
+use mongo_lease::{Attempt, LeaseManager, Token, Tuning};
 use mongo_lease_testbed::{Proxy, TestDatabase};
 
 use super::{FILLERS, GrantRecord, answer, assert_in_order, granted, names, start_calls};
 use crate::blocked::free_and_blocked;
-use crate::common::{builder, document};
+use crate::common::{assert_done, builder, document};
 use crate::lent::{behind_a_proxy, lent_database};
 use crate::patience::{bounded, until, until_blocked};
 use crate::spy::Spy;
@@ -19,7 +19,7 @@ use crate::spy::Spy;
 async fn change_hands(database: &TestDatabase, others: &LeaseManager) -> (Token, String) {
     let granted = async || document(database, "a").await;
     let value = until("it is granted", granted).await.get_str("value").unwrap().to_owned();
-    assert_eq!(others.release("a", &value).await.unwrap(), Released::Released);
+    assert_done(others.release("a", &value).await.unwrap(), "by name and value");
     let lease = others.try_acquire("a").await.unwrap().granted().expect("it is free");
     let told = GrantRecord::of(&lease);
     drop(lease.detach().await.unwrap());

@@ -9,10 +9,10 @@ use mongo_lease_tower::http::{Request, Response, StatusCode};
 use mongo_lease_tower::{KeyRules, LeaseLayer, key};
 use tower::{Layer, ServiceExt, service_fn};
 
-use super::{by_path, get, guarded, on_both, read};
+use super::{by_path, freed_by, get, guarded, on_both, read};
 use crate::common::{builder, document, setup};
 use crate::lent::lent_database;
-use crate::patience::{PATIENCE, soon, until_nothing_is_left};
+use crate::patience::{PATIENCE, soon, until_free, until_nothing_is_left};
 
 #[tokio::test]
 async fn a_request_holds_its_lease_until_the_response_is_there() {
@@ -21,9 +21,8 @@ async fn a_request_holds_its_lease_until_the_response_is_there() {
     assert_eq!(working.lease.name(), "test:/a");
     assert!(working.lease.is_valid());
     assert!(document(&database, "test:/a").await.is_some());
-    let answer = working.answer("done").await;
-    // Without waiting: a client's next request finds it free.
-    assert!(document(&database, "test:/a").await.is_none());
+    // A client's next request finds it free.
+    let answer = freed_by(&database, working.answer("done")).await;
     assert_eq!(read(answer).await, (StatusCode::OK, "done".to_owned()));
 }
 
@@ -38,8 +37,10 @@ async fn only_a_second_request_for_the_same_key_is_refused() {
         for service in [&mut here, &mut there] {
             assert_eq!(service.refused(get("/a?other=query")).await.in_short().0, 409);
             service.at_work("/b").await.end().await;
+            until_free(&others, "test:/b").await;
         }
         at_work.end().await;
+        until_free(&others, "test:/a").await;
         there.at_work("/a").await.end().await;
     })
     .await;
@@ -103,9 +104,8 @@ async fn a_failing_handler_releases_its_lease_and_passes_its_error_on() {
     let (database, leases) = setup().await;
     let handler =
         service_fn(async |_: Request<()>| Err::<Response<Full<Bytes>>, _>("out of paper"));
-    let error = by_path(&leases).layer(handler).oneshot(get("/a")).await.unwrap_err();
-    assert_eq!(error, "out of paper");
-    assert!(document(&database, "test:/a").await.is_none());
+    let answer = by_path(&leases).layer(handler).oneshot(get("/a"));
+    assert_eq!(freed_by(&database, answer).await.unwrap_err(), "out of paper");
 }
 
 /// The work is done: a release that cannot be confirmed goes on in the background.

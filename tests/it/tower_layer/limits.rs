@@ -18,7 +18,7 @@ use tower::{Layer, ServiceExt, service_fn};
 use super::refusals::assert_held;
 use super::{Guarded, Working, by_path, get, guarded, on_both};
 use crate::common::{builder, migrated};
-use crate::patience::soon;
+use crate::patience::{soon, until};
 
 /// So many requests for `/a` that the handler works on.
 async fn at_work(service: &mut Guarded, count: usize) -> Vec<Working> {
@@ -45,8 +45,9 @@ async fn the_sixth_request_of_a_key_is_refused_by_all_processes() {
         }
         here.at_work("/b").await.end().await;
 
-        // Without waiting: the answer comes after the release.
         working.pop().expect("a request").end().await;
+        let in_use = async || leases.get("test:/a").await.unwrap().and_then(|it| it.in_use);
+        until("it is released", async || (in_use().await == Some(4)).then_some(())).await;
         working.extend(at_work(&mut here, 1).await);
         assert_eq!(there.refused(get("/a")).await.in_short().0, 429);
         for request in working {

@@ -1,7 +1,5 @@
 //! A lease that is lost while its request is handled.
 
-use std::time::Duration;
-
 use mongo_lease::LostReason;
 use mongo_lease_tower::http::StatusCode;
 use mongo_lease_tower::{OnLoss, RefusalKind};
@@ -14,15 +12,15 @@ async fn a_handler_that_loses_its_lease_ends_as_is_asked_for() {
     on_both(async |leases, _| {
         for on_loss in [OnLoss::Tell, OnLoss::Answer503, OnLoss::Stop] {
             let layer = by_path(&leases).on_loss(on_loss);
-            let layer = layer.acquire_with(|acquire| acquire.ttl(Duration::from_secs(3)));
             let mut service = guarded(&layer);
             // The control: an answer that comes before a loss is passed on.
             service.at_work("/a").await.end().await;
 
             let working = service.at_work("/a").await;
             let token = working.lease.cancellation_token();
-            // An operator frees the lease, and its holder learns that by the next renewal.
+            // An operator frees the lease, and its holder learns that by a renewal.
             leases.release("test:/a", working.lease.value()).await.unwrap();
+            working.lease.renew().await.unwrap_err();
             assert_eq!(soon("the loss", working.lease.lost()).await, LostReason::Removed);
             assert!(token.is_cancelled());
             let answer = if on_loss == OnLoss::Stop {
