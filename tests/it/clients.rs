@@ -158,8 +158,9 @@ pub(crate) async fn everything_works(leases: &LeaseManager) {
     let next = waiting.await.unwrap().unwrap();
     assert!(next.token().unwrap() > token);
     assert_done(leases.release("a", next.value()).await.unwrap(), "by name and value");
-    // Its drop would share a command with releases of other leases, and make their results unknown.
+    // It is known to be lost then.
     next.renew().await.unwrap_err();
+    // Its drop would share a command with releases of other leases, and make their results unknown.
     assert_not_done(next.release().await.unwrap());
 
     let renewals = leases.events().filter(|event| {
