@@ -245,7 +245,7 @@ impl Inner {
     ) -> AttemptResult<Released> {
         let is_one_of_many = first.is_some();
         let is_plain = ending.target.form == Form::Plain;
-        let mut earlier = PriorEffect::NotApplied;
+        let (mut earlier, mut is_gone) = (PriorEffect::NotApplied, false);
         for &step in ending.hint.steps() {
             if earlier == PriorEffect::NotApplied
                 && is_made(Mistake::HintBelieved)
@@ -280,13 +280,17 @@ impl Inner {
                 EndReply::Ended => return Ok(Released::Released),
                 EndReply::NotEnded(before) => earlier = earlier.max(before),
                 EndReply::Gone(before) => {
-                    earlier = earlier.max(before);
+                    (earlier, is_gone) = (earlier.max(before), true);
                     // It is no longer the holder, but may still have a queue entry.
                     if !matches!(ending.hint, ReleaseHint::MaybeQueued { .. }) {
                         break;
                     }
                 }
             }
+        }
+        if is_gone && ending.was_valid && earlier == PriorEffect::CutOff {
+            // As below; and the look that has not found the lease would have found its damaged document.
+            return Ok(Released::Released);
         }
         Ok(self.by_earlier(earlier, ending.was_valid, &ending.target, policy).await)
     }

@@ -7,10 +7,11 @@ use mongo_lease_testbed::{FailCommand, Loss, Proxy, ReplicaSet};
 
 use super::{CALLS, GrantRecord, assert_in_order, granted, grants_in_oplog, names, start_calls};
 use crate::blocked::start_releases;
-use crate::common::{assert_done, builder, document};
-use crate::lent::{Proxied, proxied};
+use crate::common::{assert_done, builder, document, patient};
+use crate::lent::{Proxied, lent_database, proxied};
 use crate::loss::attentive_database;
 use crate::patience::{joined, soon, until_nothing_is_left};
+use crate::spy::spied_at;
 
 type Lose = fn(&Proxy) -> Loss;
 
@@ -57,6 +58,24 @@ async fn releases_whose_common_reply_is_lost_are_done() {
         assert_eq!(released.unwrap(), Released::Unknown);
     }
     until_nothing_is_left(&database).await;
+}
+
+/// The look behind a batch that no majority confirmed in time sees its leases gone: no release looks by itself.
+#[tokio::test]
+async fn releases_without_a_majority_look_together() {
+    let (server, database) = lent_database().await;
+    let (leases, spy) = spied_at(&server, &database, patient).await;
+    let held = granted(start_calls(&leases, names("lease", 200))).await;
+    // Four go alone, and the others in batches.
+    let unconfirmed = FailCommand::on(&["delete"]).times(6).write_concern_error(50);
+    let guard = unconfirmed.enable(server.uri()).await;
+    spy.names();
+    for released in joined(start_releases(held)).await {
+        assert_eq!(released.unwrap(), Released::Released);
+    }
+    assert_eq!(guard.disable().await, 6);
+    let sent = spy.names();
+    assert!(sent.len() <= 60, "{} commands: {sent:?}", sent.len());
 }
 
 #[tokio::test]
