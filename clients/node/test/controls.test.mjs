@@ -13,8 +13,9 @@ const here = fileURLToPath(new URL('..', import.meta.url));
 const MISTAKES = [
   [
     'validity counts from the reply and not from the sending',
-    'server', 'return command.decode((0, runner_1.bytesOf)(reply), sent);',
-    'return command.decode((0, runner_1.bytesOf)(reply), this.clock.now() + 2e6);',
+    'server', 'return command.decode((0, runner_1.bytesOf)(await sending.catch(unconfirmed)), sent);',
+    'const reply = await sending.catch(unconfirmed);'
+      + 'return command.decode((0, runner_1.bytesOf)(reply), this.clock.now() + 2e6);',
     'promises', 'a holder is told of its loss before another one',
   ],
   [
@@ -33,8 +34,8 @@ const MISTAKES = [
     'waiting', 'a hundred leases',
   ],
   [
-    'a batch with a blocked document is not split',
-    'renewer', 'isBlocked(error.failure) && this.split(batch, renewal)', 'false',
+    'a batch with a blocked document is sent again as it is',
+    'renewer', 'this.split(batch, renewal)', '(this.start(batch), true)',
     'waiting', 'a transaction of another program',
   ],
   [
