@@ -84,7 +84,7 @@ async fn a_forged_key_with_the_value_of_several_holders_is_refused() {
 #[tokio::test]
 async fn a_resumed_lease_keeps_its_ttl_and_is_renewed() {
     let (_database, leases) = setup().await;
-    let ttl = Duration::from_secs(3);
+    let ttl = Duration::from_secs(9);
     let lease = leases.resume(detached(leases.acquire("a").ttl(ttl)).await).await.unwrap();
     assert!(lease.remaining() <= ttl);
     Listener::of(&leases).renewals("a", 1).await;

@@ -7,7 +7,7 @@ use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{Error, Event, LeaseManager, Tuning};
 use mongo_lease_testbed::Server;
 
-use super::{By, LONG, free_and_blocked, manager, names, none_has_ended, setup, waiting};
+use super::{By, LONG, Setup, free_and_blocked, manager, names, none_has_ended, setup, waiting};
 use crate::patience::{BUSY_MACHINE, Listener, PATIENCE, joined, until, until_blocked};
 use crate::permits::all_granted;
 use crate::spy::Spy;
@@ -112,27 +112,38 @@ async fn with_one_slot_a_blocked_lease_delays_nobody_for_long() {
 /// a reply says nothing about the grant. So a single one is sent again as a batch too, with the look behind it.
 #[tokio::test]
 async fn what_is_sent_again_is_told_by_a_look_also_alone() {
-    const UNDER_WAY_MAX: usize = 4;
     let setup = setup().await;
     let (client, spy) = Spy::client(&setup.server).await;
     let leases = manager(&setup.database.through(&client)).await;
+    // On a busy machine the fillers' commands may have ended before the calls behind them begin, which then go alone.
+    let in_a_batch = async || (sent_behind_fillers(&setup, &leases, &spy).await >= 2).then_some(());
+    until("it was sent again in a batch", in_a_batch).await;
+}
+
+/// How many batches are sent for a free lease whose call shares its first command with that for a blocked one.
+async fn sent_behind_fillers(setup: &Setup, leases: &LeaseManager, spy: &Spy) -> usize {
+    const UNDER_WAY_MAX: usize = 4;
     let fillers = names("filler", UNDER_WAY_MAX);
     let mut held_names = fillers.clone();
     held_names.push("blocked".to_owned());
     let mut session = free_and_blocked(&setup.database, &held_names).await;
-    let mut blocked = waiting(&leases, fillers, LONG);
+    let mut blocked = waiting(leases, fillers, LONG);
     until_blocked(&setup.server, &setup.database).await;
     // One command of two statements, of which the second is blocked: both calls begin in one turn of the runtime.
-    let mut both = waiting(&leases, ["free", "blocked"], LONG);
+    let mut both = waiting(leases, ["free", "blocked"], LONG);
     blocked.extend(both.pop());
-    let _lease = all_granted(both).await;
+    let free = all_granted(both).await;
     let is_about_it = |filter: &Document| filter.get_str("name").ok() == Some("free");
     let together = spy.commands().into_iter().filter(|(_, command)| {
         let statements = command.get_array("updates").into_iter().flatten();
         let mut filters = statements.filter_map(|it| it.as_document()?.get_document("q").ok());
         filters.any(is_about_it)
     });
-    assert!(together.count() >= 2, "it was not sent again in a batch");
+    let together = together.count();
     assert!(none_has_ended(&blocked));
     session.abort_transaction().await.unwrap();
+    for lease in all_granted(blocked).await.into_iter().chain(free) {
+        lease.release().await.unwrap();
+    }
+    together
 }

@@ -49,7 +49,7 @@ async fn a_failover_loses_no_lease() {
     let mut held = Vec::new();
     for number in 0..20 {
         held.push(leases.acquire(format!("default:{number}")).await.unwrap());
-        let quick = leases.acquire(format!("quick:{number}")).ttl(Duration::from_secs(9));
+        let quick = leases.acquire(format!("quick:{number}")).ttl(Duration::from_secs(18));
         held.push(quick.await.unwrap());
     }
     let renew_all = async || {

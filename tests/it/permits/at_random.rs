@@ -9,10 +9,11 @@ use mongo_lease_testbed::Seed;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::{permits, reader, writer};
 use crate::both::check;
-use crate::patience::{PATIENCE, soon};
+use crate::patience::MUCH_PATIENCE;
 
 const MANAGERS: usize = 6;
 const WORKERS: u64 = 18;
@@ -64,7 +65,7 @@ async fn work(leases: LeaseManager, mut dice: StdRng, worker: u64, ledger: Arc<M
         let (acquire, asked) = anything(&leases, &mut dice);
         let is_brief = dice.random_range(0..5) == 0;
         let wait =
-            if is_brief { Duration::from_millis(dice.random_range(0..60)) } else { PATIENCE };
+            if is_brief { Duration::from_millis(dice.random_range(0..60)) } else { MUCH_PATIENCE };
         let lease = match acquire.wait(wait).await {
             Ok(lease) => lease,
             Err(Error::WaitTimeout { .. } | Error::Busy(_)) if is_brief => continue,
@@ -95,7 +96,7 @@ async fn holders_always_fit_together() {
             let dice = StdRng::seed_from_u64(seed.number_of(worker));
             tasks.spawn(work(leases.clone(), dice, worker, Arc::clone(&ledger)));
         }
-        soon("all workers have done their rounds", tasks.join_all()).await;
+        timeout(MUCH_PATIENCE, tasks.join_all()).await.expect("all workers have done their rounds");
         {
             let ledger = ledger.lock().unwrap();
             assert!(ledger.wrong.is_empty(), "{:?}", ledger.wrong);

@@ -19,9 +19,10 @@ async fn batched_calls_are_granted_without_majority_reads() {
     assert!(first.iter().all(Lease::is_valid));
 
     // The manager remembers: calls go alone, and nothing has to be read.
-    spy.names();
+    drop((spy.names(), spy.failures()));
     let second = granted(start_calls(&leases, names("second", CALLS))).await;
-    assert_eq!(spy.names(), ["findAndModify"; CALLS]);
+    // One that a busy machine cuts off is sent again.
+    assert_eq!(spy.names(), vec!["findAndModify"; CALLS + spy.failures().len()]);
     let newest = first.iter().map(|lease| lease.token().unwrap()).max().unwrap();
     assert!(second.iter().all(|lease| lease.token().unwrap() > newest));
     assert!(refused.disable().await > 0, "a batch was read behind");
