@@ -121,12 +121,15 @@ impl Watcher {
         let mut was_open = false;
         let mut was_idle = false;
         let mut passing = pin!(self.a_ping_passes());
+        let mut sent_at = self.runner.clock().now().after(BESIDE);
         loop {
             let mut has_passed = false;
+            let began = self.runner.clock().now();
             if was_open {
-                // Repeated in each wait for an event: other commands may have come to the pool since. The first test
-                // goes on across events, which may arrive without a pause.
+                // Repeated in each read: other commands may have come to the pool since. The first test goes on across
+                // events, which may arrive without a pause.
                 passing.set(self.a_ping_passes());
+                sent_at = began.after(BESIDE);
             }
             let heard = {
                 let mut next = pin!(stream.next());
@@ -145,8 +148,13 @@ impl Watcher {
                             if let Err(reason) = passed {
                                 return StreamEnd::Failed { reason, was_open, is_crowded: true };
                             }
-                            has_passed = true;
                             self.stream_works(since, &mut was_open);
+                            // A ping from before this read may have had the connection of the one before.
+                            has_passed = began <= sent_at;
+                            if !has_passed {
+                                passing.set(self.a_ping_passes());
+                                sent_at = self.runner.clock().now().after(BESIDE);
+                            }
                         }
                     }
                 }

@@ -1,17 +1,22 @@
 //! Every wait ends at its deadline, and a stream in a small pool delays no command.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{join_all, try_join_all};
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::doc;
+use mongo_lease::mongodb::event::EventHandler;
+use mongo_lease::mongodb::event::cmap::CmapEvent;
+use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::{Event, LeaseManager};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_testbed::{FailCommand, Server, TestDatabase};
 use tokio::task::JoinSet;
 
 use crate::common::builder;
 use crate::lent::{lent_database, lent_setup};
-use crate::line::{all_granted, in_line};
+use crate::line::{all_granted, granted, in_line};
 use crate::patience::{Listener, PATIENCE, locks, soon, until, until_nothing_is_left};
 use crate::waiting::ends_in_vain;
 
@@ -119,6 +124,50 @@ async fn waiters_are_granted(cases: [(u32, usize); 2], bound: Duration) {
 #[tokio::test]
 async fn in_pools_of_1_and_2_a_waiter_is_granted_and_blocks_nothing() {
     waiters_are_granted([(1, 1), (2, 1)], BLOCKED).await;
+}
+
+/// A ping that waits for a connection gets that of a read which an event ends. It says nothing about the next read.
+#[tokio::test]
+async fn each_read_of_the_stream_is_tested_by_a_ping_of_its_own() {
+    let (server, database, holder) = lent_setup().await;
+    let lease = holder.acquire("a").await.unwrap();
+    // How many commands wait for a connection.
+    let waits = Arc::new(AtomicI64::new(0));
+    let counted = Arc::clone(&waits);
+    // The driver may add new kinds of events.
+    #[allow(clippy::wildcard_enum_match_arm)]
+    let count = EventHandler::callback(move |event| {
+        let more = match event {
+            CmapEvent::ConnectionCheckoutStarted(_) => 1,
+            CmapEvent::ConnectionCheckedOut(_) | CmapEvent::ConnectionCheckoutFailed(_) => -1,
+            _ => 0,
+        };
+        counted.fetch_add(more, Relaxed);
+    });
+    let pool_of_two = |options: &mut ClientOptions| {
+        (options.max_pool_size, options.cmap_event_handler) = (Some(2), Some(count));
+    };
+    let through = database.through(&server.client_with(pool_of_two).await);
+    // It has one of the connections from now on.
+    let slow = FailCommand::on(&["listCollections"]).times(1).block_for(STARVED);
+    let slow = slow.enable(server.uri()).await;
+    let own = through.clone();
+    tokio::spawn(async move { own.list_collection_names().await });
+    slow.wait_times_entered(1).await;
+    // A read lasts 10 s.
+    let leases = LeaseManager::builder(&through).release_timeout(Duration::from_secs(8));
+    let leases = leases.build().await.unwrap();
+    let waiting = in_line(&leases, leases.acquire("a")).await;
+    let reads = doc! { "currentOp": 1, "command.getMore": { "$exists": true } };
+    let ping_waits = async || {
+        let reads = server.admin(reads.clone()).await;
+        let is_read = !reads.get_array("inprog").unwrap().is_empty();
+        (is_read && waits.load(Relaxed) == 1).then_some(())
+    };
+    until("the stream is read, and the ping waits", ping_waits).await;
+    lease.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    slow.disable().await;
 }
 
 #[tokio::test]
