@@ -192,7 +192,7 @@ impl Releaser {
         let answer = retry::run_alone(&self.shared.alone, &name, command, policy).await?;
         Ok(match answer.reply {
             true => Released::Released,
-            false => self.shared.by_earlier(answer.earlier, was_valid, &target, policy).await,
+            false => self.shared.by_earlier(answer.earlier, was_valid, Some(&target), policy).await,
         })
     }
 
@@ -288,11 +288,9 @@ impl Inner {
                 }
             }
         }
-        if is_gone && ending.was_valid && earlier == PriorEffect::CutOff {
-            // As below; and the look that has not found the lease would have found its damaged document.
-            return Ok(Released::Released);
-        }
-        Ok(self.by_earlier(earlier, ending.was_valid, &ending.target, policy).await)
+        // A look that has not found the lease would have found its damaged document.
+        let may_be_damaged = (!is_gone).then_some(&ending.target);
+        Ok(self.by_earlier(earlier, ending.was_valid, may_be_damaged, policy).await)
     }
 
     /// The outcome of a release whose last command has found no such holder.
@@ -300,7 +298,7 @@ impl Inner {
         &self,
         earlier: PriorEffect,
         was_valid: bool,
-        target: &ReleaseTarget,
+        may_be_damaged: Option<&ReleaseTarget>,
         policy: RetryPolicy,
     ) -> Released {
         match earlier {
@@ -308,7 +306,8 @@ impl Inner {
             // The lease was valid at the time of the release, and a command of ours was answered: so we ended it, or
             // it has expired since, or an operator ended it. Or its document is damaged, and nothing is written there.
             PriorEffect::CutOff if was_valid => {
-                let damaged = self.damaged(std::slice::from_ref(target), policy).await;
+                let damaged =
+                    self.damaged(may_be_damaged.map_or(&[], std::slice::from_ref), policy).await;
                 if damaged.is_empty() { Released::Released } else { Released::NotHeld }
             }
             PriorEffect::CutOff | PriorEffect::Unanswered => Released::Unknown,
