@@ -12,7 +12,7 @@ import { type Attempt, type AttemptTime, type NewsStream, before } from './runne
 // How long a stream may be silent before it counts as broken. A connection can die without being closed.
 const SILENCE_MS = 15_000;
 const OPENING_MS = 10_000;
-// When a ping tests whether commands still get a connection, counted from the stream's first read, and its time.
+// When a ping tests whether commands still get a connection, counted from the stream's read, and its time.
 const BESIDE_MS = 250;
 const PASSING_MS = 1000;
 // Between two tries to open a stream.
@@ -85,8 +85,13 @@ export class Watcher {
 class Following {
   private wasOpen = false;
   private isClosed = false;
+  /** It uses the connection that other commands need. */
+  private isCrowded = false;
+  /** How many reads have begun. */
+  private reads = 0;
   private reading: Promise<unknown> = Promise.resolve();
   private readonly pause = new Wake();
+  private readonly nextRead = new Wake();
 
   constructor(
     private readonly engine: Engine,
@@ -100,6 +105,8 @@ class Following {
     void this.testOthers();
     for (;;) {
       const next = this.stream.next();
+      this.reads += 1;
+      this.nextRead.notify();
       this.reading = next.catch(() => undefined);
       let news;
       try {
@@ -107,7 +114,9 @@ class Following {
       } catch {
         news = undefined;
       }
-      if (!news || this.isClosed) return this.wasOpen ? 'broken' : 'refused';
+      if (!news || this.isClosed) {
+        return this.wasOpen && !this.isCrowded ? 'broken' : 'refused';
+      }
       for (const { promotions, recheck } of news) {
         promotions.forEach((promotion) => waiters.promoted(promotion));
         if (recheck !== undefined) waiters.recheck(recheck);
@@ -119,27 +128,49 @@ class Following {
     }
   }
 
-  /** Tests whether a command gets through while the stream has its connection: a pool may have only one. */
+  /**
+   * Tests whether a command gets through while the stream has its connection: a pool may have only one. Each read that
+   * lasts is tested, as other commands may have come to the pool since.
+   */
   private async testOthers(): Promise<void> {
-    const { clock, runner, waiters } = this.engine;
-    await this.pause.until(clock, clock.now() + BESIDE_MS * 1e3);
-    if (this.isClosed) return;
+    const { clock, waiters } = this.engine;
+    for (;;) {
+      const before = this.reads;
+      await this.pause.until(clock, clock.now() + BESIDE_MS * 1e3);
+      if (this.isClosed) return;
+      // A read that is over has given its connection back. The first test does not wait for a read that lasts: events
+      // may arrive without a pause.
+      if (this.wasOpen && before !== this.reads) continue;
+      const tested = this.reads;
+      if (!(await this.passes()) || this.isClosed) return;
+      if (!this.wasOpen) {
+        this.wasOpen = true;
+        waiters.streamIsOpen(this.since);
+      }
+      // A ping from before a read may have had the connection of the one before: it does not count for this read.
+      while (tested === this.reads && !this.isClosed) await this.nextRead.until(clock, Infinity);
+    }
+  }
+
+  /** Sends a ping. If it does not get through, the stream is closed. */
+  private async passes(): Promise<boolean> {
+    const { clock, runner } = this.engine;
     const ping = (time: AttemptTime): Attempt => runner.start(Command.ping(), time);
     try {
       await untilAnswered(clock, oneAttempt(clock, PASSING_MS), ping);
+      return true;
     } catch {
+      this.isCrowded = true;
       this.isClosed = true;
       await this.stream.close().catch(() => undefined);
-      return;
+      return false;
     }
-    if (this.isClosed) return;
-    this.wasOpen = true;
-    waiters.streamIsOpen(this.since);
   }
 
   async close(): Promise<void> {
     this.isClosed = true;
     this.pause.notify();
+    this.nextRead.notify();
     await this.stream.close().catch(() => undefined);
     // Its read ends with it.
     await this.reading;

@@ -49,6 +49,11 @@ const MISTAKES = [
     'waiting', 'a hand-off comes by the change stream',
   ],
   [
+    'only the first read of a stream is tested',
+    'watcher', 'tested === this.reads && ', '',
+    'overload', 'a read of the change stream',
+  ],
+  [
     'no heartbeats are sent',
     'heartbeat', 'beat(due) {', 'beat(due) { due = [];',
     'waiting', 'a waiter keeps its place',

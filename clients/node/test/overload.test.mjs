@@ -1,6 +1,7 @@
 // Many calls at once: no more commands go out than there are slots, and what keeps a lease does not wait for them.
 
 import assert from 'node:assert/strict';
+import { EventEmitter, once } from 'node:events';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { World, within } from './help.mjs';
@@ -49,6 +50,44 @@ test('by default as many are under way as the pool has connections beside that o
   });
   await Promise.all(calls);
   assert.ok(seen.most > 1 && seen.most <= 4, `${seen.most} were under way`);
+});
+
+test('a read of the change stream holds up nobody, although the ping before it passed', async (t) => {
+  const world = World.of(t);
+  const lease = await world.manager().acquire('a');
+  const client = world.client(undefined, { monitorCommands: true, maxPoolSize: 2 });
+  const leases = world.manager({}, client);
+  await leases.ready();
+  let [waits, reads, ends] = [0, 0, 0];
+  const changed = new EventEmitter();
+  const count = (name, counted) => client.on(name, (event) => {
+    counted(event);
+    changed.emit('seen');
+  });
+  count('connectionCheckOutStarted', () => (waits += 1));
+  count('connectionCheckedOut', () => (waits -= 1));
+  count('connectionCheckOutFailed', () => (waits -= 1));
+  count('commandStarted', ({ commandName }) => {
+    reads += Number(commandName === 'getMore');
+    ends += Number(commandName === 'killCursors');
+  });
+  const until = async (isSo) => {
+    while (!isSo()) await once(changed, 'seen');
+  };
+  // It has one of the connections from now on.
+  const foreign = world.db(client).collection('foreign').watch([], { maxAwaitTimeMS: 60_000 });
+  foreign.tryNext().catch(() => undefined);
+  await until(() => reads === 1);
+  const waiting = leases.acquire('a');
+  // The manager's stream has the other one, and its ping waits.
+  await until(() => reads === 2 && waits === 1);
+  // The event gives the connection to the ping, and the next read takes it for 10 s.
+  await lease.release();
+  const granted = await waiting;
+  // On a busy machine the ping has failed before that, and the stream is closed already.
+  await until(() => reads === 3 || ends > 0);
+  assert.equal(await within(6000, granted.release()), 'released');
+  await foreign.close();
 });
 
 test('while nothing is answered little is sent, and all waits end by their deadlines', async (t) => {
