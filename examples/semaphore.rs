@@ -1,7 +1,7 @@
 //! At most five of many workers call a tenant's service at a time, and a crash frees its permit.
 //!
-//! Eight workers, processes of their own, want one of five permits, and three of them wait. One worker finishes, and
-//! the next one has its permit at once. Another one crashes, and the next one has its permit when it has expired.
+//! Eight workers, processes of their own, want one of five permits, and three of them wait. One worker crashes, and the
+//! next one has its permit when it has expired. Another one finishes, and the next one has its permit at once.
 //!
 //! `cargo run --example semaphore` starts its own MongoDB server and removes it at the end. With `MONGODB_URI` set, it
 //! uses that server, in its own database, which it drops. The workers run this same program.
@@ -52,20 +52,20 @@ async fn main() -> Result<()> {
         return Err("there are eight workers".into());
     };
 
-    println!("Ann is done.");
-    let asked = Instant::now();
-    ann.finish().await?;
-    println!("  Fay {}, and has not waited for a ttl: {}.", fay.works().await?, {
-        asked.elapsed() < TTL
-    });
+    println!("Ann crashes in the middle of her work.");
+    ann.0.kill().await?;
+    let crashed = Instant::now();
+    let works = fay.works().await?;
+    let took = crashed.elapsed().as_secs_f32();
+    println!("  Fay {works} after {took:.0} s: Ann's ttl, and 1 s for the clocks.");
     println!("  The observer reads: {}.", in_use(&leases).await?);
 
-    println!("Ben crashes in the middle of his work.");
-    ben.0.kill().await?;
-    let crashed = Instant::now();
-    let works = gus.works().await?;
-    let took = crashed.elapsed().as_secs_f32();
-    println!("  Gus {works} after {took:.0} s: Ben's ttl, and 1 s for the clocks.");
+    println!("Ben is done.");
+    let asked = Instant::now();
+    ben.finish().await?;
+    println!("  Gus {}, and has not waited for a ttl: {}.", gus.works().await?, {
+        asked.elapsed() < TTL
+    });
     println!("  The observer reads: {}.", in_use(&leases).await?);
 
     println!("All the others are done, one after the other.");

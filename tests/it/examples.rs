@@ -5,8 +5,9 @@ use std::process::Stdio;
 
 use mongo_lease_testbed::command;
 use tokio::process::Command;
+use tokio::time::timeout;
 
-use crate::patience::soon;
+use crate::patience::MUCH_PATIENCE;
 
 /// Cargo builds the examples along with the tests: `target/…/examples/`, beside `target/…/deps/` where this binary is.
 pub(crate) fn example(name: &str) -> PathBuf {
@@ -20,7 +21,8 @@ pub(crate) fn example(name: &str) -> PathBuf {
 async fn run(command: std::process::Command) -> String {
     let mut command = Command::from(command);
     command.env_remove("MONGODB_URI").stdin(Stdio::null()).kill_on_drop(true);
-    let output = soon("the end of the example", command.output()).await;
+    // Some start ten processes, one after the other.
+    let output = timeout(MUCH_PATIENCE, command.output()).await.expect("the example ends");
     let output = output.expect("an end");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}\n{errors}", String::from_utf8_lossy(&output.stdout));
@@ -151,11 +153,11 @@ Eight workers want to call tenant:7. At most 5 may do so at a time.
   Gus waits.
   Hana waits.
   The observer reads: 5 of 5 permits are in use, and 3 in the queue.
-Ann is done.
-  Fay works, and has not waited for a ttl: true.
+Ann crashes in the middle of her work.
+  Fay works after SOME s: Ann's ttl, and 1 s for the clocks.
   The observer reads: 5 of 5 permits are in use, and 2 in the queue.
-Ben crashes in the middle of his work.
-  Gus works after SOME s: Ben's ttl, and 1 s for the clocks.
+Ben is done.
+  Gus works, and has not waited for a ttl: true.
   The observer reads: 5 of 5 permits are in use, and 1 in the queue.
 All the others are done, one after the other.
   Hana works.
