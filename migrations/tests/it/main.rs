@@ -32,8 +32,17 @@ fn tool(arguments: &[&str]) -> Command {
 
 /// The binary, for a database on the shared server.
 fn tool_for(database: &Database, arguments: &[&str]) -> Command {
+    let mut command = patient(arguments, Server::shared().uri());
+    command.args(["--db", database.name()]);
+    command
+}
+
+/// The binary, with more time for its connections and commands than a busy machine takes.
+fn patient(arguments: &[&str], uri: &str) -> Command {
     let mut command = tool(arguments);
-    command.env("MONGODB_URI", Server::shared().uri()).args(["--db", database.name()]);
+    let mark = if uri.contains('?') { '&' } else { '?' };
+    command.env("MONGODB_URI", format!("{uri}{mark}connectTimeoutMS=30000"));
+    command.args(["--timeout", "60s"]);
     command
 }
 

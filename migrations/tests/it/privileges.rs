@@ -5,7 +5,7 @@ use mongo_lease_testbed::Server;
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 
-use super::{MAKES_UNIQUE, Ran, create_index, insert, run, tool};
+use super::{MAKES_UNIQUE, Ran, create_index, insert, patient, run};
 
 const README: &str = include_str!("../../README.md");
 const PASSWORD: &str = "operator-battery-staple";
@@ -30,8 +30,8 @@ async fn server_with(role: Document) -> (Server, Client) {
 
 /// The binary, as that user.
 fn migrate(server: &Server, arguments: &[&str]) -> Ran {
-    let mut command = tool(&["--db", "billing"]);
-    command.env("MONGODB_URI", server.uri_as("operator", PASSWORD)).args(arguments);
+    let mut command = patient(arguments, &server.uri_as("operator", PASSWORD));
+    command.args(["--db", "billing"]);
     let ran = run(command);
     let all = format!("{}{}", ran.data, ran.talk);
     assert!(!all.contains(PASSWORD) && !all.contains("battery"), "{ran:?}");
