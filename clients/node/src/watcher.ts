@@ -135,12 +135,12 @@ class Following {
   private async testOthers(): Promise<void> {
     const { clock, waiters } = this.engine;
     for (;;) {
-      const before = this.reads;
+      const read = this.reads;
       await this.pause.until(clock, clock.now() + BESIDE_MS * 1e3);
       if (this.isClosed) return;
       // A read that is over has given its connection back. The first test does not wait for a read that lasts: events
       // may arrive without a pause.
-      if (this.wasOpen && before !== this.reads) continue;
+      if (this.wasOpen && read !== this.reads) continue;
       const tested = this.reads;
       if (!(await this.passes()) || this.isClosed) return;
       if (!this.wasOpen) {
