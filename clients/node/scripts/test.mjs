@@ -48,5 +48,8 @@ let status = runIn(tests, files, '7');
 // What depends on the driver.
 const ofDriver = files.filter((file) => /^(promises|lost-replies|guard|overload|waiting)/.test(file));
 if (status === 0 && ofDriver.length > 0) status = runIn(withDriver6(), ofDriver, '6');
+// It ends after its mongod, so that nothing is left running behind us.
+const ended = new Promise((resolve) => server.once('close', resolve));
 server.stdin.end();
+await ended;
 process.exit(status);

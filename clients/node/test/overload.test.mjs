@@ -52,9 +52,9 @@ test('by default as many are under way as the pool has connections beside that o
   assert.ok(seen.most > 1 && seen.most <= 4, `${seen.most} were under way`);
 });
 
-test('a read of the change stream holds up nobody, although the ping before it passed', async (t) => {
-  const world = World.of(t);
-  const lease = await world.manager().acquire('a');
+/** Releases while a second read of the stream has the last connection. Returns whether there was such a read. */
+async function releasesDuringRead(world, name) {
+  const lease = await world.manager().acquire(name);
   const client = world.client(undefined, { monitorCommands: true, maxPoolSize: 2 });
   const leases = world.manager({}, client);
   await leases.ready();
@@ -78,7 +78,7 @@ test('a read of the change stream holds up nobody, although the ping before it p
   const foreign = world.db(client).collection('foreign').watch([], { maxAwaitTimeMS: 60_000 });
   foreign.tryNext().catch(() => undefined);
   await until(() => reads === 1);
-  const waiting = leases.acquire('a');
+  const waiting = leases.acquire(name);
   // The manager's stream has the other one, and its ping waits.
   await until(() => reads === 2 && waits === 1);
   // The event gives the connection to the ping, and the next read takes it for 10 s.
@@ -86,8 +86,16 @@ test('a read of the change stream holds up nobody, although the ping before it p
   const granted = await waiting;
   // On a busy machine the ping has failed before that, and the stream is closed already.
   await until(() => reads === 3 || ends > 0);
+  const isReadAgain = ends === 0;
   assert.equal(await within(6000, granted.release()), 'released');
   await foreign.close();
+  return isReadAgain;
+}
+
+test('a read of the change stream holds up nobody, although the ping before it passed', async (t) => {
+  const world = World.of(t);
+  let tries = 0;
+  while (!(await releasesDuringRead(world, `try ${tries}`))) tries += 1;
 });
 
 test('while nothing is answered little is sent, and all waits end by their deadlines', async (t) => {

@@ -194,6 +194,10 @@ async fn keep(
         // The nemesis that killed it has noted the time; this is the latest possible one.
         history.note_of(&id, clock::now(), What::Killed);
         tokio::time::sleep(REBIRTH).await;
+        if is_ending.load(Ordering::SeqCst) {
+            // Nobody would tell the next one to end.
+            return Ok(true);
+        }
     }
     Ok(false)
 }

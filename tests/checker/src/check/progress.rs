@@ -96,9 +96,10 @@ impl<'a> Sight<'a> {
     /// When the call no longer waited.
     fn end_of(&self, call: &Call) -> Nanos {
         let died = self.facts.deaths.get(&call.by).copied();
-        // A worker of the same name never comes back.
-        let ends = call.answered().into_iter().chain(died.filter(|died| *died >= call.invoked));
-        ends.min().unwrap_or(self.evidence.known_until)
+        // One thread of a dying process may still make a call, until the signal reaches it. A worker of the same name
+        // never comes back.
+        let died = died.map(|died| died.max(call.invoked));
+        call.answered().into_iter().chain(died).min().unwrap_or(self.evidence.known_until)
     }
 
     /// The first time in this one in which nobody before the call explains its waiting for longer than allowed.

@@ -10,6 +10,7 @@ mod wish;
 pub(crate) use node::in_node;
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -22,6 +23,7 @@ use mongo_lease_checker::history::{Ending, What};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::{Signal, set_parent_process_death_signal};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -71,9 +73,8 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
     };
     history.note(What::Started { pid: std::process::id() });
     let mut told = mongo_lease_testbed::orders();
-    let (client, manager) = tokio::select! {
-        built = build(&orders) => built,
-        _order = told.recv() => return Exit::Clean,
+    let Some((client, manager, early)) = ready(&orders, &mut told).await else {
+        return Exit::Clean;
     };
     let worker = Arc::new(Worker {
         resource: Resource::at(orders.resource),
@@ -95,13 +96,17 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
     let tasks: Vec<_> = exclusive.chain((0..shared_tasks).map(|task| start(task, true))).collect();
     drop(ending);
     let mut loads = JoinSet::new();
+    let mut bear = |load| loads.spawn(load::bear(Arc::clone(&worker), manager.clone(), load));
+    for load in early {
+        bear(load);
+    }
     loop {
         let Some(order) = told.recv().await else {
             // The suite has gone: nobody reads the history.
             return Exit::Broken;
         };
         let Some(load) = Load::parse(&order) else { break };
-        loads.spawn(load::bear(Arc::clone(&worker), manager.clone(), load));
+        bear(load);
     }
     let _listened = end.send(true);
     for task in tasks {
@@ -126,6 +131,22 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
     };
     left::note(&history, client).await;
     Exit::Clean
+}
+
+/// The client, the manager, and the loads that were ordered before they were built; `None` when the worker is to end
+/// first.
+async fn ready(
+    orders: &WorkerOrders,
+    told: &mut UnboundedReceiver<String>,
+) -> Option<(Client, LeaseManager, Vec<Load>)> {
+    let mut early = Vec::new();
+    let mut building = pin!(build(orders));
+    loop {
+        tokio::select! {
+            (client, manager) = &mut building => return Some((client, manager, early)),
+            order = told.recv() => early.push(Load::parse(&order?)?),
+        }
+    }
 }
 
 /// Builds the client and the manager, however long the database takes.

@@ -180,6 +180,9 @@ fn faults_stops_and_deaths_explain_a_wait() {
     let mut dead = held_for_long();
     dead.invoke(200, "b/1").note(1_000, "b", What::Killed);
     assert_eq!(dead.progress(), []);
+    let mut dying = held_for_long();
+    dying.note(200, "b", What::Crashing).invoke(201, "b/1");
+    assert_eq!(dying.progress(), [], "called by another thread of it");
 }
 
 #[test]
