@@ -9,7 +9,7 @@ use mongo_lease::{Event, LeaseInfo, LeaseState, LostReason, Token};
 use serde_json::{Value, json};
 
 use crate::both::check;
-use crate::common::{SHORT_TTL, setup};
+use crate::common::setup;
 use crate::patience::{Listener, locks};
 
 fn json_of<T: serde::Serialize>(value: &T) -> Value {
@@ -117,7 +117,7 @@ async fn events_are_objects_with_texts_for_tokens_and_millis() {
         let token = token.to_string();
         lease.renew().await.unwrap();
         lease.release().await.unwrap();
-        let capped = leases.acquire("b").max_hold(SHORT_TTL).await.unwrap();
+        let capped = leases.acquire("b").max_hold(Duration::from_secs(3)).await.unwrap();
         let second = capped.token().unwrap().to_string();
         assert_eq!(capped.lost().await, LostReason::EndedAsAsked);
         let all = events.so_far();

@@ -6,7 +6,7 @@ use mongo_lease::mongodb::bson::{DateTime, Timestamp};
 use mongo_lease::{Error, LeaseManager, LostReason};
 use mongo_lease_testbed::{Server, TestDatabase};
 
-use crate::common::{SHORT_TTL, assert_not_done, builder, document, migrated, patient};
+use crate::common::{assert_not_done, builder, document, migrated, patient};
 use crate::spy::spied_at;
 
 async fn setup() -> (TestDatabase, LeaseManager) {
@@ -35,7 +35,8 @@ async fn tokens_rise_over_deletions_and_take_overs() {
         tokens.push(lease.token().unwrap());
         lease.release().await.unwrap();
     }
-    let lost = leases.acquire("a").ttl(SHORT_TTL).renew(false).await.unwrap();
+    let ttl = Duration::from_secs(3);
+    let lost = leases.acquire("a").ttl(ttl).renew(false).await.unwrap();
     let before = lost.token().unwrap();
     let successor = leases.acquire("a").await.unwrap();
     tokens.extend([before, successor.token().unwrap()]);

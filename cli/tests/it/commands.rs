@@ -110,7 +110,7 @@ async fn a_lease_that_was_lost_by_the_commands_end_is_told_of() {
 async fn leftover_processes_are_killed_before_the_lease_is_released() {
     let database = fresh().await;
     let script = "trap '' TERM; sleep 1000 & echo ready; exit 3";
-    let arguments = ["run", "a", "--ttl", "3s", "--grace", "200ms", "--", "sh", "-c", script];
+    let arguments = ["run", "a", "--ttl", "30s", "--grace", "200ms", "--", "sh", "-c", script];
     let mut running = Running::start(tool_for(&database, &arguments));
     assert_eq!(running.line().await, "ready");
     // It ends only when no process has its output any more.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::lifeline::Lifeline;
-use super::loss::next_expiry;
+use super::loss::{MAX_CLOCK_SKEW, TTL, next_expiry};
 use super::tool::{Running, fresh, leases, run, tool_for};
 
 /// For a script: waits until `run` waits too. Then the guard has its first order. If `run` is killed between the
@@ -68,14 +68,15 @@ async fn a_stopped_runs_command_is_dead_before_the_lease_expires() {
     let script = "trap '' TERM; exec 9> \"$0\"; sleep 1000 & echo ready; \
                   while :; do sleep 0.1; done";
     let arguments =
-        ["run", "a", "--ttl", "3s", "--grace", "1s", "--", "sh", "-c", &once_guarded(script), path];
+        ["run", "a", "--ttl", TTL, "--grace", "1s", "--", "sh", "-c", &once_guarded(script), path];
     let mut running = Running::start(tool_for(&database, &arguments));
     assert_eq!(running.line().await, "ready");
     let expires_at = next_expiry(&database, "a").await;
     running.signal(Signal::STOP);
     let dead = lifeline.end().await;
     let free = expires_at.duration_since(dead).expect("dead before the lease has expired");
-    assert!(free >= Duration::from_secs(1), "dead within validity: {free:?}");
+    // Within validity, or on a busy machine a little later.
+    assert!(free >= MAX_CLOCK_SKEW / 2, "dead within validity: {free:?}");
     let next = run(tool_for(&database, &["run", "a", "--", "echo", "next"])).await;
     assert_eq!((next.exit, next.data.as_str()), (0, "next\n"), "{next:?}");
     running.signal(Signal::CONT);

@@ -5,7 +5,7 @@ use std::path::Path;
 use mongo_lease_testbed::Server;
 
 use super::lifeline::Lifeline;
-use super::loss::next_expiry;
+use super::loss::{TTL, next_expiry};
 use super::tool::{Running, fresh, migrate, run, tool_at, tool_for};
 
 /// A command that ends at SIGTERM, and shows its token.
@@ -23,7 +23,7 @@ fn noting(file: &Path) -> String {
 
 /// Runs a command until its lease was released by force.
 async fn lost(database: &mongodb::Database, hook: &str) -> (String, super::tool::Ran) {
-    let arguments = ["run", "a", "--ttl", "3s", "--on-lost", hook, "--", "sh", "-c", OBEDIENT];
+    let arguments = ["run", "a", "--ttl", TTL, "--on-lost", hook, "--", "sh", "-c", OBEDIENT];
     let mut running = Running::start(tool_for(database, &arguments));
     let token = running.line().await;
     let released = run(tool_for(database, &["release", "a", "--force"])).await;
@@ -53,7 +53,7 @@ async fn the_hook_runs_when_the_database_stops() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("notes");
     let hook = noting(&file);
-    let arguments = ["run", "a", "--ttl", "3s", "--on-lost", &hook, "--", "sh", "-c", OBEDIENT];
+    let arguments = ["run", "a", "--ttl", TTL, "--on-lost", &hook, "--", "sh", "-c", OBEDIENT];
     let mut running = Running::start(tool_at(server.uri(), database.name(), &arguments));
     let token = running.line().await;
     let _expires_at = next_expiry(&database, "a").await;
@@ -103,7 +103,7 @@ async fn a_hook_that_hangs_delays_no_signal_and_is_killed() {
         "run",
         "a",
         "--ttl",
-        "3s",
+        TTL,
         "--grace",
         "1s",
         "--on-lost",

@@ -50,7 +50,7 @@ async fn queued_waits_end_at_their_deadlines_with_any_pool_size() {
         let leases = LeaseManager::builder(&through).build().await.unwrap();
         let mut events = Listener::of(&leases);
         for number in 0..16_u32 {
-            let wait = Duration::from_secs(3) + Duration::from_millis(40) * number;
+            let wait = Duration::from_secs(10) + Duration::from_millis(40) * number;
             waits.spawn(ends_in_vain(leases.acquire(format!("held:{}", number % 3)), wait));
         }
         // On a busy machine a stream that has room may seem to have none at first.

@@ -13,12 +13,13 @@ use mongo_lease_testbed::Server;
 use mongo_lease_tower::HeldLease;
 use mongo_lease_tower::http::{Request, Response, StatusCode};
 use tokio::sync::Barrier;
+use tokio::time::timeout;
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::refusals::assert_held;
 use super::{Guarded, Working, by_path, get, guarded, on_both};
 use crate::common::{builder, migrated};
-use crate::patience::{soon, until};
+use crate::patience::{MUCH_PATIENCE, until};
 
 /// So many requests for `/a` that the handler works on.
 async fn at_work(service: &mut Guarded, count: usize) -> Vec<Working> {
@@ -84,10 +85,11 @@ async fn most_at_work(managers: [&LeaseManager; 2], limit: u8) -> usize {
                 Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
             }
         });
-        by_path(leases).limit(limit.into()).wait(Duration::from_secs(25)).layer(handler)
+        by_path(leases).limit(limit.into()).wait(MUCH_PATIENCE).layer(handler)
     });
     let requests = (0..30).map(|number| services[number % 2].clone().oneshot(get("/a")));
-    for answer in soon("all answers", join_all(requests)).await {
+    let answers = timeout(2 * MUCH_PATIENCE, join_all(requests)).await;
+    for answer in answers.expect("each request is answered") {
         assert_eq!(answer.unwrap().status(), StatusCode::OK);
     }
     at_work.most.load(Ordering::SeqCst)
