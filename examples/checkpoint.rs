@@ -29,7 +29,7 @@ const CONSUMER: [&str; 3] = ["CHECKPOINT_URI", "CHECKPOINT_DATABASE", "CHECKPOIN
 /// One name for the lease and for the document that it protects.
 const NAME: &str = "totals:orders";
 /// Short, so that the take-over is soon. In production: 30 s, the default.
-const TTL: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(4);
 
 #[tokio::main]
 async fn main() -> Result<()> {

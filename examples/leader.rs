@@ -25,7 +25,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const NODE: [&str; 3] = ["LEADER_URI", "LEADER_DATABASE", "LEADER_NODE"];
 const ELECTION: &str = "leader:billing";
 /// Short, so that the crash is over soon. In production: 30 s, the default.
-const TTL: Duration = Duration::from_secs(1);
+const TTL: Duration = Duration::from_secs(4);
 
 #[tokio::main]
 async fn main() -> Result<()> {

@@ -20,7 +20,7 @@ use crate::keys::lost;
 use crate::lent::lent_database;
 use crate::patience::{Listener, soon};
 
-const TTL: Duration = Duration::from_millis(2_400);
+const TTL: Duration = Duration::from_secs(9);
 const NAME: &str = "leader";
 
 /// Runs an election, with work that goes on until it is told to stop. Returns when it leads.
@@ -187,7 +187,7 @@ async fn a_run_that_is_dropped_or_shut_down_ends_the_leadership() {
 async fn the_notice_is_half_of_the_ttl_at_most() {
     check(async |backend| {
         let leases = backend.manager().await;
-        let election = Election::new(&leases, NAME).ttl(10 * TTL).notice(20 * TTL);
+        let election = Election::new(&leases, NAME).ttl(3 * TTL).notice(6 * TTL);
         let leadership = election.campaign().await.unwrap();
         assert!(!leadership.is_stopping());
         let mut events = Listener::of(&leases);

@@ -32,8 +32,7 @@ async fn an_observer_sees_who_leads_and_each_change() {
         let watching = Election::new(&others, NAME).look_every(Duration::from_millis(20));
         let mut leaders: Leaders = Box::pin(watching.observe());
         assert_eq!(label(next(&mut leaders).await), None);
-        let first =
-            Election::new(&leases, NAME).owner("first").ttl(5 * TTL).campaign().await.unwrap();
+        let first = Election::new(&leases, NAME).owner("first").ttl(TTL).campaign().await.unwrap();
         assert_eq!(label(next(&mut leaders).await), Some("first".to_owned()));
         // A renewal is no change: the next item is the end.
         let mut renewals = Listener::of(&leases);
@@ -61,7 +60,8 @@ async fn an_observer_goes_on_behind_an_outage() {
     let leases = builder(&database).tuning(quick).build().await.unwrap();
     let election = Election::new(&leases, NAME).look_every(Duration::ZERO);
     let mut leaders: Leaders = Box::pin(election.observe());
-    assert_eq!(label(next(&mut leaders).await), None);
+    // On a busy machine a look may take longer than an attempt may.
+    while next(&mut leaders).await.expect("it goes on").is_err() {}
     server.mongod().pause();
     assert!(matches!(next(&mut leaders).await, Some(Err(_))));
     server.mongod().resume();
