@@ -112,10 +112,12 @@ impl BatchOp for ReleaseBatch {
         if ended.are_all_of(items.len()) || self.leaves_queues() {
             return all(|_| EndReply::Ended);
         }
-        if ended.count == 0 {
+        let is_first = items.iter().all(|item| item.earlier == PriorEffect::NotApplied);
+        if ended.count == 0 && (is_first || items.len() == 1) {
             return all(|item| EndReply::NotEnded(item.earlier));
         }
-        // The items have different outcomes.
+        // The items have different outcomes. Or an earlier command may have ended them, and without this look each
+        // release would send one of its own.
         match self.find_leases(slot, items, ended.at, limits).await {
             Ok(found) => Ok(which_ended(items, ended, &found)),
             Err(failure) => {

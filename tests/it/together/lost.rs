@@ -60,7 +60,8 @@ async fn releases_whose_common_reply_is_lost_are_done() {
     until_nothing_is_left(&database).await;
 }
 
-/// The look behind a batch that no majority confirmed in time sees its leases gone: no release looks by itself.
+/// A batch that no majority confirmed in time is sent again, and finds nothing. The look behind it sees that its leases
+/// have gone: no release looks by itself.
 #[tokio::test]
 async fn releases_without_a_majority_look_together() {
     let (server, database) = lent_database().await;
@@ -73,7 +74,8 @@ async fn releases_without_a_majority_look_together() {
     for released in joined(start_releases(held)).await {
         assert_eq!(released.unwrap(), Released::Released);
     }
-    assert_eq!(guard.disable().await, 6);
+    // Commands that come at the same moment may all be the sixth.
+    assert!(guard.disable().await >= 6);
     let sent = spy.names();
     assert!(sent.len() <= 60, "{} commands: {sent:?}", sent.len());
 }
