@@ -167,6 +167,14 @@ impl Change {
         grants.filter(move |grant| after.is_none_or(|after| !after.has(grant)))
     }
 
+    /// The grants that do not go on: those that were ended, and one that its call's late request has made anew.
+    pub fn over(&self) -> impl Iterator<Item = &Grant> {
+        let after = self.after.iter().flat_map(|after| &after.grants);
+        let after: Vec<_> = after.map(Grant::key).collect();
+        let grants = self.before.iter().flat_map(|before| &before.grants);
+        grants.filter(move |grant| !after.contains(&grant.key()))
+    }
+
     /// The grants of waiters that somebody else's command promoted.
     pub fn promoted(&self) -> impl Iterator<Item = &Grant> {
         let told = self.told();
@@ -281,5 +289,9 @@ mod tests {
         assert_eq!(ids(change.ended().collect()), "a");
         assert_eq!(ids(change.promoted().collect()), "cd");
         assert_eq!(ids(change.asker().into_iter().collect()), "e");
+        assert_eq!(ids(change.over().collect()), "a");
+        let anew = Grant { acquired_at: 7, ..grant("b") };
+        let after = Some(Arc::new(State { grants: vec![anew], ..State::default() }));
+        assert_eq!(ids(Change { after, ..change }.over().collect()), "ab", "made anew");
     }
 }

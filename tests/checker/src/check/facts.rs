@@ -206,7 +206,7 @@ impl<'a> Facts<'a> {
             if let Some(after) = change.after.as_ref().filter(|after| !after.grants.is_empty()) {
                 by_token.insert((change.token, &change.name), after);
             }
-            for ended in change.ended() {
+            for ended in change.over() {
                 self.grants_ended.entry(ended.key()).or_insert(change.wall);
             }
             let at = evidence.moment(change.wall);
