@@ -112,6 +112,7 @@ impl BatchOp for ReleaseBatch {
         if ended.are_all_of(items.len()) || self.leaves_queues() {
             return all(|_| EndReply::Ended);
         }
+        // One that goes alone may be of a form that the query below does not read.
         let is_first = items.iter().all(|item| item.earlier == PriorEffect::NotApplied);
         if ended.count == 0 && (is_first || items.len() == 1) {
             return all(|item| EndReply::NotEnded(item.earlier));

@@ -13,7 +13,7 @@ use crate::patience::{soon, until, until_nothing_is_left};
 use crate::recipe::{Flavour, Recipe};
 
 const WAITERS: usize = 6;
-/// How long a busy machine may take to make their attempt, too.
+/// The other program locks for this long. Our attempts are slow for as long, so that a busy machine makes its attempt.
 const THEIR_TTL: Duration = Duration::from_secs(5);
 
 /// It deletes the document at its end, and the queue with it.
