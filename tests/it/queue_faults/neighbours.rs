@@ -13,7 +13,7 @@ use crate::patience::{soon, until, until_nothing_is_left};
 use crate::recipe::{Flavour, Recipe};
 
 const WAITERS: usize = 6;
-/// The other program locks for this long. Our attempts are slow for as long, so that a busy machine makes its attempt.
+/// The other program locks for this long. Our attempts are blocked for as long, so that its own is first.
 const THEIR_TTL: Duration = Duration::from_secs(5);
 
 /// It deletes the document at its end, and the queue with it.
@@ -47,7 +47,7 @@ async fn waiters_are_served_in_order_when_a_foreign_barger_dies() {
     let theirs = async || recipe.lock("a", THEIR_TTL).await;
     let _theirs = until("it is theirs", theirs).await;
     assert_eq!(line_of(&database, "a").await.len(), WAITERS, "it has barged past all");
-    // Returns when no command is held up any more, and theirs may have expired by then.
+    // It returns when no command is blocked any more, and theirs may have expired by then.
     slow.disable().await;
 
     let barging = tokio::spawn(async move {

@@ -115,7 +115,7 @@ impl FailPointGuard {
 
     /// Switches the fail point off, and returns how often it was reached since it was enabled.
     ///
-    /// mongod waits until no command is held up by it: with [`FailCommand::block_for`], up to that time.
+    /// mongod waits until it blocks no command any more: with [`FailCommand::block_for`], up to that time.
     ///
     /// # Panics
     ///
