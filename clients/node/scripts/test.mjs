@@ -1,4 +1,6 @@
 // Runs the tests beside a server of the testbed, which finds or fetches mongod, and Rust processes.
+//
+// Arguments are parts of the names of the files to run. `--quick` stands for those that need neither a server nor luck.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
@@ -7,20 +9,21 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { cargo, targetFolder } from './build.mjs';
 
+// In memory and in its own time, or without any: no fault, no load, and no wait.
+const QUICK = ['arguments', 'bounds', 'clock', 'memory', 'texts'];
+
 const here = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const tests = join(here, 'test');
+const isQuick = process.argv.includes('--quick');
+const only = process.argv.slice(2).filter((part) => !part.startsWith('--'));
+const all = readdirSync(tests).filter((file) => file.endsWith('.test.mjs'));
+const isQuickOne = (file) => QUICK.includes(file.replace('.test.mjs', ''));
+const isNamed = (file) => only.length === 0 || only.some((part) => file.includes(part));
+const files = all.filter((file) => isNamed(file) && (!isQuick || isQuickOne(file)));
+
 cargo(['build', '--quiet', '--locked', '-p', 'mongo-lease-node-beside']);
 const beside = join(targetFolder(), 'debug', 'mongo-lease-node-beside');
-const server = spawn(beside, ['server'], { stdio: ['pipe', 'pipe', 'inherit'] });
-const uri = await new Promise((found, failed) => {
-  createInterface(server.stdout).once('line', found);
-  server.once('exit', () => failed(new Error('the server has not started')));
-});
-const only = process.argv.slice(2);
-const isWanted = (file) =>
-  file.endsWith('.test.mjs') && (only.length === 0 || only.some((part) => file.includes(part)));
-const files = readdirSync(tests).filter(isWanted);
-const env = { ...process.env, MONGO_LEASE_BESIDE: beside, MONGO_LEASE_URI: uri };
+const env = { ...process.env, MONGO_LEASE_BESIDE: beside };
 
 /** Runs the tests in this folder. Each file is a process of its own, and one that hangs fails. */
 function runIn(folder, files, driver) {
@@ -44,12 +47,27 @@ function withDriver6() {
   return join(folder, 'test');
 }
 
+/** Starts a server, and returns its URI and what ends it with its mongod: so nothing is left running behind us. */
+async function startServer() {
+  const server = spawn(beside, ['server'], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const uri = await new Promise((found, failed) => {
+    createInterface(server.stdout).once('line', found);
+    server.once('exit', () => failed(new Error('the server has not started')));
+  });
+  const end = async () => {
+    const ended = new Promise((resolve) => server.once('close', resolve));
+    server.stdin.end();
+    await ended;
+  };
+  return { uri, end };
+}
+
+if (isQuick) process.exit(runIn(tests, files, '7'));
+const server = await startServer();
+env.MONGO_LEASE_URI = server.uri;
 let status = runIn(tests, files, '7');
 // What depends on the driver.
-const ofDriver = files.filter((file) => /^(promises|lost-replies|guard|overload|waiting)/.test(file));
+const ofDriver = files.filter((file) => /^(promises|lost-replies|guard|options|overload|unreachable|waiting)/.test(file));
 if (status === 0 && ofDriver.length > 0) status = runIn(withDriver6(), ofDriver, '6');
-// It ends after its mongod, so that nothing is left running behind us.
-const ended = new Promise((resolve) => server.once('close', resolve));
-server.stdin.end();
-await ended;
+await server.end();
 process.exit(status);
