@@ -334,6 +334,7 @@ fn last(
         (true, Some(state)) => format!("{TURN}; {state} when the database last answered"),
         (true, None) => TURN.to_owned(),
         (false, Some(state)) => format!("{state} when the database last answered"),
+        (false, None) if is_not_sent(source) => return NOT_SENT.to_owned(),
         (false, None) => "the database did not answer".to_owned(),
     };
     let own = held.as_deref().map(describe_own).unwrap_or_default();
@@ -341,6 +342,11 @@ fn last(
         Some(source) => format!("{seen}{own}; the last error: {source}"),
         None => format!("{seen}{own}"),
     }
+}
+
+/// Whether the call has waited in its own process all the time: then the database had nothing to answer.
+fn is_not_sent(source: &Option<Box<Error>>) -> bool {
+    matches!(source.as_deref(), Some(Error::Unknown { reason, .. }) if reason == NOT_SENT)
 }
 
 /// Warns when the own process is the holder: a task that waits for such a lease may wait for itself.

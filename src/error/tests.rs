@@ -7,7 +7,7 @@ use mongo_lease_core::info::{LeaseInfo, LeaseState};
 use mongodb::bson::Document;
 use mongodb::error::{CommandError, Error as DriverError, ErrorKind, WriteFailure};
 
-use super::{Error, LostReason};
+use super::{Error, LostReason, NOT_SENT};
 
 /// A text that could command a terminal.
 const EVIL: &str = "evil\u{1b}[2J\u{202e}";
@@ -69,6 +69,13 @@ fn a_wait_timeout_names_the_last_known_holder() {
     let text = format!("{BEGIN}the database did not answer");
     assert_eq!(timeout(None, None).to_string(), text);
     assert_eq!(timeout(None, Some(unknown(None))).to_string(), format!("{text}{LAST}"));
+}
+
+/// The database had nothing to answer: the call was never sent.
+#[test]
+fn a_call_that_waited_in_its_process_says_so() {
+    let not_sent = Error::from(crate::failure::NOT_SENT);
+    assert_eq!(timeout(None, Some(not_sent)).to_string(), format!("{BEGIN}{NOT_SENT}"));
 }
 
 /// Owners come from any program that can write to the collection.

@@ -66,7 +66,10 @@ export class Call {
     this.cleanUp(this.attempts.abandon());
   }
 
-  /** Sends attempts until the server grants the lease or refuses it. Returns the lease, or the refusal. */
+  /**
+   * Sends attempts until the server grants the lease or refuses it. Returns the lease, or the refusal. What fails is
+   * thrown as an `AttemptError`.
+   */
   async untilAnswered(
     deadline: number,
     predecessor: string | undefined,
@@ -85,7 +88,7 @@ export class Call {
         ({ reply } = await untilAnswered(engine.clock, policy, attempt, undefined, stop));
       } catch (error) {
         const asks = error instanceof AttemptError && error.failure.next() === Next.CheckIndexes;
-        if (!asks || hasCheckedIndexes) throw asLeaseError(error);
+        if (!asks || hasCheckedIndexes) throw error;
         hasCheckedIndexes = true;
         isUnanswered = false;
         await engine.verifyIndexes();
@@ -100,7 +103,7 @@ export class Call {
         if (lease) return lease;
         // The answer came too late to be a valid grant. The server still holds the lease for this call: send another
         // attempt.
-        if (engine.clock.now() >= deadline) throw toError(Failure.unanswered().fault());
+        if (engine.clock.now() >= deadline) throw new AttemptError(Failure.unanswered());
         continue;
       }
       engine.noteContended(request.name(), true);

@@ -2,6 +2,11 @@
 
 import * as os from 'node:os';
 
+// Tests of users replace the global ones by fakes, and put them back: a timer of a fake never fires after that.
+const { setTimeout, clearTimeout } = globalThis;
+const { now: wallMillis } = Date;
+const hrtime = process.hrtime.bind(process);
+
 /** A clock, in microseconds. */
 export interface Clock {
   /** A moment that is not before now. */
@@ -48,7 +53,7 @@ export class SystemClock implements Clock {
 
   constructor() {
     const isLinux = process.platform === 'linux';
-    this.second = isLinux ? () => os.uptime() * 1e6 : () => Date.now() * 1e3;
+    this.second = isLinux ? () => os.uptime() * 1e6 : () => wallMillis() * 1e3;
     // /proc/uptime has hundredths of a second. The wall clock of Windows has up to 16 ms.
     this.resolution = isLinux ? 10_000 : 16_000;
   }
@@ -114,7 +119,7 @@ export class SystemClock implements Clock {
 }
 
 function monotonicMicros(): number {
-  const [seconds, nanos] = process.hrtime();
+  const [seconds, nanos] = hrtime();
   return seconds * 1e6 + nanos / 1e3;
 }
 

@@ -3,14 +3,14 @@
 import { hostname } from 'node:os';
 import type { Clock } from './clock';
 import { asLeaseError } from './call';
-import { Command, type Failure, Fault, type Info, Manager, Next, type Reply } from './core';
-import { AttemptError, LeaseError, NotReadyError, toError } from './errors';
+import { Command, Failure, Fault, type Info, Manager, Next, type Reply } from './core';
+import { AttemptError, NotReadyError, toError } from './errors';
 import { Heart } from './heartbeat';
 import { LocalQueues } from './local-queue';
 import { type ManagerOptions, settingsOf } from './options';
 import { Releaser } from './release';
 import { Renewer } from './renewer';
-import { type Policy, oneAttempt, untilAnswered } from './retry';
+import { type Policy, Stop, Stopped, oneAttempt, untilAnswered } from './retry';
 import {
   type Attempt,
   type AttemptTime,
@@ -20,12 +20,16 @@ import {
   before,
   randomHex,
 } from './runner';
+import { onAbort, throwIfAborted } from './signals';
 import { Waiters } from './waiters';
 import { Watcher } from './watcher';
 
 const FORMAT_MS = 1000;
 // The library has ten, of which each carries up to 250 calls. Here a command carries one.
 const SLOTS_DEFAULT = 40;
+// A lost lease's release is of interest to others alone.
+const LOST_RELEASE_MS = 1000;
+const ADVICE = ' (with `ensureIndexes: true` the manager makes it, and its indexes)';
 // The errors that another form of `listIndexes` would not avoid: unauthorized, no collection, a view.
 const LIST_CODES = [13, 26, 166];
 
@@ -51,6 +55,7 @@ export class Engine {
   readonly maxClockSkew: number;
   hasOplog = true;
   isClosing = false;
+  private isChecked = false;
   private watcher: Watcher | undefined;
   private starting: Promise<void> | undefined;
   private closing: Promise<CloseReport> | undefined;
@@ -70,11 +75,34 @@ export class Engine {
     this.waiters = new Waiters(this.clock, waiterTtl, (due) => heart.beat(due));
   }
 
-  /** Checks the server and the indexes, once. After a failure the next call checks again. */
-  ready(): Promise<void> {
+  /**
+   * Checks the server and the indexes, once. After a failure the next call checks again. No caller waits for longer than
+   * until its own deadline; the check goes on.
+   */
+  async ready(deadline: number, signal?: AbortSignal): Promise<void> {
     this.checkOpen();
+    if (this.isChecked) return;
+    const starting = this.check();
+    let forget: (() => void)[] = [];
+    const gone = new Promise<void>((resolve) => {
+      forget = [onAbort(signal, resolve), this.onClosing(resolve)];
+    });
+    try {
+      await before(this.clock, deadline, Promise.race([starting, gone]));
+    } finally {
+      forget.forEach((each) => each());
+    }
+    throwIfAborted(signal);
+    this.checkOpen();
+    if (this.isChecked) return;
+    const error = this.runner.backend.whySilent();
+    throw error === undefined ? new AttemptError(Failure.unanswered()) : attemptError(error);
+  }
+
+  private check(): Promise<void> {
     if (!this.starting) {
-      const starting = this.runner.track(this.start());
+      // A close does not wait for it.
+      const starting = this.start();
       starting.catch(() => (this.starting = undefined));
       this.starting = starting;
     }
@@ -86,22 +114,24 @@ export class Engine {
     const policy = this.policy(buildMs);
     try {
       const isLost = (failure: Failure): boolean => failure.isOutOfReach();
-      this.hasOplog = (await this.run(() => Command.hello(), policy, isLost)).hasOplog();
+      this.hasOplog = (await this.look(() => Command.hello(), policy, isLost)).hasOplog();
       if (this.options.ensureIndexes) await this.createIndexes(policy);
       if (!this.manager.is('assume_indexes')) await this.verify(policy);
       await this.checkFormat();
       await this.dryRun(policy);
     } catch (error) {
-      throw asLeaseError(error);
+      if (error instanceof Stopped) throw toError(Fault.shutDown());
+      throw error;
     }
     if (this.isClosing) return;
+    this.isChecked = true;
     if (this.manager.is('change_stream') && this.hasOplog) this.watcher ??= new Watcher(this);
     else this.waiters.disableStream();
   }
 
   private async dryRun(policy: Policy): Promise<void> {
     try {
-      await this.run(() => Command.dryRun(), policy);
+      await this.look(() => Command.dryRun(), policy);
     } catch (error) {
       const { failure } = error as AttemptError;
       const code = failure?.serverCode();
@@ -115,7 +145,9 @@ export class Engine {
   private async createIndexes(policy: Policy): Promise<void> {
     for (const number of [0, 1]) {
       // What is wrong with an existing index is told by the check that follows.
-      await this.run(() => Command.createIndex(number), policy).catch(() => undefined);
+      await this.look(() => Command.createIndex(number), policy).catch((error: unknown) => {
+        if (error instanceof Stopped) throw error;
+      });
     }
   }
 
@@ -127,7 +159,7 @@ export class Engine {
       problem = (await this.listIndexes(policy)).indexProblem();
     } catch (error) {
       const code = (error as AttemptError).failure?.serverCode();
-      if (code === 26) problem = `the collection \`${collection}\` does not exist`;
+      if (code === 26) problem = `the collection \`${collection}\` does not exist${ADVICE}`;
       else if (code === 166) problem = `\`${collection}\` is a view, not a collection`;
       else throw error;
     }
@@ -136,19 +168,22 @@ export class Engine {
 
   private async listIndexes(policy: Policy): Promise<Reply> {
     try {
-      return await this.run(() => Command.listIndexes(true), policy);
+      return await this.look(() => Command.listIndexes(true), policy);
     } catch (error) {
       const code = (error as AttemptError).failure?.serverCode();
       if (code === undefined || LIST_CODES.includes(code)) throw error;
-      return this.run(() => Command.listIndexes(false), policy);
+      return this.look(() => Command.listIndexes(false), policy);
     }
   }
 
   /** Fails if the collection has documents of another format, unless the search takes too long. */
   private async checkFormat(): Promise<void> {
     const policy = oneAttempt(this.clock, FORMAT_MS);
-    const looking = this.run(() => Command.findOtherFormat(), policy, () => true);
-    const field = (await looking.catch(() => undefined))?.otherFormat();
+    const looking = this.look(() => Command.findOtherFormat(), policy, () => true);
+    const found = await looking.catch((error: unknown) => {
+      if (error instanceof Stopped) throw error;
+    });
+    const field = found?.otherFormat();
     if (field === undefined) return;
     throw this.notMigrated(
       `the collection \`${this.collection}\` has documents in an unsupported format (field ` +
@@ -167,19 +202,30 @@ export class Engine {
     try {
       await this.verify(this.policy());
     } catch (error) {
-      if (error instanceof NotReadyError) this.starting = undefined;
-      throw asLeaseError(error);
+      if (error instanceof NotReadyError) {
+        this.starting = undefined;
+        this.isChecked = false;
+      }
+      throw error;
     }
   }
 
-  /** Runs a command until it is answered. */
-  async run(
+  /** Looks at something until that is answered, or until a close, which waits for no answer. */
+  async look(
     command: () => Command,
     policy: Policy = this.policy(),
     ends?: (failure: Failure) => boolean,
   ): Promise<Reply> {
-    const attempt = (time: AttemptTime): Attempt => this.runner.start(command(), time);
-    return (await untilAnswered(this.clock, policy, attempt, ends)).reply;
+    const attempt = (time: AttemptTime): Attempt =>
+      this.runner.start(command(), time, { isLookOnly: true });
+    const stop = new Stop();
+    const forget = this.onClosing(() => stop.stop());
+    try {
+      if (this.isClosing) throw new Stopped();
+      return (await untilAnswered(this.clock, policy, attempt, ends, stop)).reply;
+    } finally {
+      forget();
+    }
   }
 
   /** The limits of a command, by default two attempts. */
@@ -189,8 +235,10 @@ export class Engine {
     return { attemptTimeout, deadline: this.clock.rough() + wait * 1e3 };
   }
 
-  releasePolicy(): Policy {
-    return this.policy(this.manager.time('release_timeout'));
+  /** How long a holder waits for its release: not for long if it has been told already that the lease is lost. */
+  releasePolicy(isLost: boolean): Policy {
+    const releaseMs = this.manager.time('release_timeout');
+    return this.policy(isLost ? Math.min(releaseMs, LOST_RELEASE_MS) : releaseMs);
   }
 
   checkOpen(): void {
@@ -221,13 +269,6 @@ export class Engine {
 
   attemptError(error: unknown): AttemptError {
     return attemptError(error);
-  }
-
-  /** The core's error for that of an attempt, whose text another error carries. */
-  faultOf(error: unknown): Fault | undefined {
-    if (error === undefined) return undefined;
-    const source = error instanceof LeaseError ? error.cause : error;
-    return source === undefined ? undefined : attemptError(source).failure.orMaybe(true).fault();
   }
 
   infoOf(reply: Reply): Info | undefined {

@@ -1,11 +1,17 @@
 // Fenced writes: each stores a token, and is refused where the document holds a newer one.
 
-import { BSON, type Collection, type Document, type Filter, MongoServerError } from 'mongodb';
-import type { ClientSession, UpdateFilter } from 'mongodb';
+import type {
+  BSONSerializeOptions,
+  ClientSession,
+  Collection,
+  Document,
+  Filter,
+  UpdateFilter,
+} from 'mongodb';
 import { Fault, FencedWrite } from './core';
 import { refusedAsError } from './engine';
-import { toError } from './errors';
-import { bytesOf, exact } from './runner';
+import { checkTypes, serialized } from './options';
+import { EXACT, bytesOf, exact } from './runner';
 
 /** The options of a fenced write. */
 export interface FencedOptions {
@@ -25,13 +31,22 @@ export type Fenced =
   /** Nothing matches the filter. */
   | { outcome: 'noSuchDocument' };
 
-const MAJORITY = { w: 'majority', journal: true } as const;
+// A transaction has concerns of its own.
+const WRITING = { writeConcern: { w: 'majority', journal: true } } as const;
+// The newest state, which is what has refused the write. A majority may have an older one.
+const READING = { readConcern: { level: 'local' } } as const;
+// The result, and an error's code, as plain numbers.
+const PLAIN = { ...EXACT, promoteValues: true, promoteLongs: true, promoteBuffers: true } as const;
 
 /**
  * Updates one document, and stores the token of a lease in it, unless the document has seen a newer one.
  *
  * The filter and the update are complete: nothing has to be added to them. Every write to the document has to be fenced
  * by the same field: an unfenced one is not refused.
+ *
+ * An `undefined` in the filter is `null`, and matches nothing that has the field, also where the collection has the option
+ * `ignoreUndefined`. In the update it is what the collection's options say. The write is confirmed by a majority, or
+ * by the transaction of the session.
  */
 export async function fencedUpdate<T extends Document>(
   collection: Collection<T>,
@@ -40,24 +55,26 @@ export async function fencedUpdate<T extends Document>(
   token: bigint,
   options: FencedOptions = {},
 ): Promise<Fenced> {
-  const { field = 'fence', upsert = false, session } = options;
-  if (typeof token !== 'bigint') {
-    throw toError(Fault.invalidOption('options', 'a token is a bigint'));
-  }
-  if (upsert && session) {
-    const reason = 'an upsert cannot use a session: a duplicate key aborts its transaction';
-    throw toError(Fault.invalidOption('upsert', reason));
-  }
-  const write = BSON.serialize({ filter, update }, { ignoreUndefined: true });
-  const fence = refusedAsError(() => new FencedWrite(write, field, token, upsert));
-  const merged = exact(fence.merged());
-  const sent = { ...(session && { session }), writeConcern: MAJORITY };
+  const { field = 'fence', upsert = false, session } = options ?? {};
   const target = collection as unknown as Collection<Document>;
+  const fence = refusedAsError(() => {
+    checkTypes(options, { field: 'string', upsert: 'boolean', session: 'object' });
+    if (typeof token !== 'bigint') throw Fault.invalidOption('options', 'a token is a bigint');
+    if (upsert && session) {
+      const reason = 'an upsert cannot use a session: a duplicate key aborts its transaction';
+      throw Fault.invalidOption('upsert', reason);
+    }
+    const { ignoreUndefined, serializeFunctions } = optionsOf(target);
+    const functions = { serializeFunctions: serializeFunctions ?? false };
+    const where = serialized('filter', filter, { ...functions, ignoreUndefined: false });
+    const told = { ...functions, ignoreUndefined: ignoreUndefined ?? false };
+    return new FencedWrite(where, serialized('update', { update }, told), field, token, upsert);
+  });
+  const merged = exact(fence.merged());
+  const isAlone = !session?.inTransaction();
+  const within = session ? { session } : {};
   const send = (isUpsert: boolean): ReturnType<typeof target.updateOne> => {
-    // A transaction has a write concern of its own.
-    const { writeConcern, ...others } = sent;
-    const concern = session?.inTransaction() ? {} : { writeConcern };
-    const all = { ...others, ...concern, upsert: isUpsert };
+    const all = { ...PLAIN, ...within, ...(isAlone && WRITING), upsert: isUpsert };
     return target.updateOne(merged.filter as Document, merged.update as Document, all);
   };
   let result;
@@ -70,17 +87,24 @@ export async function fencedUpdate<T extends Document>(
   }
   if (result.matchedCount > 0 || result.upsertedCount > 0) return { outcome: 'applied' };
   const found = await target.findOne(exact(fence.refusing()), {
-    ...(session && { session }),
+    ...EXACT,
+    ...within,
+    ...(isAlone && READING),
     projection: { [field]: 1 },
     readPreference: 'primary',
-    promoteValues: false,
   });
   if (!found) return { outcome: 'noSuchDocument' };
   return { outcome: 'refused', seen: fence.tokenIn(bytesOf(found)) };
 }
 
+/** What a collection's own writes make of what BSON has not. That of Mongoose has it in its connection. */
+function optionsOf(collection: Partial<Pick<Collection, 'bsonOptions'>>): BSONSerializeOptions {
+  const { conn } = collection as { conn?: { db?: { bsonOptions?: BSONSerializeOptions } } };
+  return collection.bsonOptions ?? conn?.db?.bsonOptions ?? {};
+}
+
+/** By what it says, and not by its class: the collection may be of another copy of the driver, as Mongoose's is. */
 function collidesOnId(error: unknown): boolean {
-  if (!(error instanceof MongoServerError) || error.code !== 11_000) return false;
-  const pattern = error.keyPattern as Document | undefined;
-  return pattern !== undefined && Object.keys(pattern).join() === '_id';
+  const { code, keyPattern } = (error ?? {}) as { code?: unknown; keyPattern?: Document };
+  return code === 11_000 && keyPattern !== undefined && Object.keys(keyPattern).join() === '_id';
 }

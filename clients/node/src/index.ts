@@ -20,7 +20,7 @@ export {
 export { type Fenced, type FencedOptions, fencedUpdate } from './fence';
 export type { LeaseHolder, LeaseInfo } from './info';
 export { Lease } from './lease';
-export { LeaseManager, type ListOptions, Semaphore } from './manager';
+export { LeaseManager, Semaphore } from './manager';
 export { MemoryStore, inMemory } from './memory';
-export type { AcquireOptions, ManagerOptions } from './options';
+export type { AcquireOptions, ListOptions, ManagerOptions } from './options';
 export type { Released } from './release';

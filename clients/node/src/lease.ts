@@ -1,5 +1,6 @@
 // `Lease`: the holder's handle to a granted lease.
 
+import { inspect } from 'node:util';
 import type { ClientSession } from 'mongodb';
 import { asLeaseError, type Call } from './call';
 import { Fault, type Holding } from './core';
@@ -19,6 +20,8 @@ import type { Attempt, AttemptTime } from './runner';
 export class Lease {
   private controller: AbortController | undefined;
   private releasing: Promise<Released> | undefined;
+  /** Once it is released: whether it was valid then. */
+  private isGivenBack: boolean | undefined;
 
   /** @internal */
   constructor(
@@ -153,11 +156,18 @@ export class Lease {
 
   /**
    * Releases the lease, if its document still names this holder, and hands it off to the first live waiter. If the
-   * database does not confirm that in time, it is retried in the background until the lease expires.
+   * database does not confirm that within `releaseTimeout`, or within a second if the lease was lost, it is retried in
+   * the background until the lease expires.
    */
   release(): Promise<Released> {
+    this.isGivenBack ??= this.isValid();
     this.releasing ??= this.engine.runner.track(this.releaseNow());
     return this.releasing;
+  }
+
+  /** @internal Whether its holder has released it before its end. */
+  get hasEndedInTime(): boolean {
+    return this.isGivenBack === true;
   }
 
   private async releaseNow(): Promise<Released> {
@@ -165,16 +175,13 @@ export class Lease {
     const { clock, releaser } = engine;
     engine.renewer.remove(this);
     const wasValid = holding.isValid(clock.now());
+    // A close has ended it already.
+    const isLost = !wasValid && holding.endedBy() !== 'released';
     this.end();
     const target = holding.toRelease();
-    const policy = engine.releasePolicy();
+    const policy = engine.releasePolicy(isLost);
     try {
-      const released = await releaser.end(target, this.steps, policy, wasValid);
-      if (released !== 'released') {
-        const damaged = await releaser.damaged(target, policy);
-        if (damaged) throw toError(damaged);
-      }
-      return released;
+      return await releaser.release(target, this.steps, policy, wasValid);
     } catch (error) {
       const until = holding.renewedUntil() + engine.maxClockSkew * 1e3;
       if (!(error instanceof LeaseError)) releaser.inBackground(target, this.steps, until);
@@ -188,6 +195,19 @@ export class Lease {
   async [Symbol.asyncDispose](): Promise<void> {
     // One that is not confirmed is retried in the background.
     await this.release().catch(() => undefined);
+  }
+
+  /** What a person wants to see of it. The value, by which it can be released, is not in it. The token is a text. */
+  toJSON(): { name: string; token: string; valid: boolean; remaining: number; lost?: string } {
+    const { name, grantedToken, holding } = this;
+    const lost = holding.endedBy();
+    const shown = { name, token: String(grantedToken), valid: this.isValid(), remaining: this.remaining() };
+    return lost === undefined ? shown : { ...shown, lost };
+  }
+
+  [inspect.custom](): string {
+    const { token, ...shown } = this.toJSON();
+    return `Lease ${inspect({ ...shown, token: BigInt(token) }, { breakLength: Infinity })}`;
   }
 
   /** @internal Ends the lease at its holder's wish: from here on nobody believes in it. */

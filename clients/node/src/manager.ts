@@ -1,29 +1,28 @@
 // `LeaseManager`: the entry point of the package.
 
+import { inspect } from 'node:util';
 import { BSON, type Db } from 'mongodb';
 import { Call, asLeaseError } from './call';
-import { Command, Fault, type Info, Reply, Request } from './core';
+import { Command, Fault, type Info, Reply, Request, Target } from './core';
 import { type CloseReport, Engine, refusedAsError } from './engine';
-import { LeaseLostError, toError } from './errors';
+import { AttemptError, LeaseLostError, toError } from './errors';
 import { type LeaseInfo, toInfo } from './info';
 import { Lease } from './lease';
-import { type AcquireOptions, type ManagerOptions, callSettingsOf, isWellFormed } from './options';
+import {
+  type AcquireOptions,
+  type ListOptions,
+  type ManagerOptions,
+  callSettingsOf,
+  checkListOptions,
+  checkName,
+  checkText,
+} from './options';
 import { QueuedCall } from './queued';
+import type { Released } from './release';
 import { Stop, Stopped } from './retry';
 import { type Backend, randomHex } from './runner';
 import { ServerBackend } from './server';
-
-/** Which leases a listing shows. */
-export interface ListOptions {
-  /** Names that begin with this. */
-  prefix?: string;
-  /** Names that match this as a whole: `*` stands for any characters, `?` for one. */
-  glob?: string;
-  /** Leases of this owner, as `label@host:pid`. */
-  heldBy?: string;
-  /** Also leases that have expired, if their documents have not been removed yet. */
-  withFree?: boolean;
-}
+import { onAbort, throwIfAborted } from './signals';
 
 /** Grants leases. One for each collection and process is enough. */
 export class LeaseManager {
@@ -31,7 +30,7 @@ export class LeaseManager {
 
   /** Leases in this database. Nothing is sent yet: the first call, or `ready`, checks the server and the indexes. */
   constructor(db: Db, options: ManagerOptions = {}) {
-    this.engine = new Engine(new ServerBackend(db), options);
+    this.engine = new Engine(refusedAsError(() => new ServerBackend(db)), options);
   }
 
   /** @internal */
@@ -43,25 +42,39 @@ export class LeaseManager {
 
   /** Checks the server and the indexes, if that has not been done yet. */
   async ready(): Promise<void> {
-    await this.engine.ready();
+    const { engine } = this;
+    try {
+      await engine.ready(engine.policy(engine.manager.time('build_timeout')).deadline);
+    } catch (error) {
+      throw asLeaseError(error);
+    }
   }
 
   /** Acquires a lease, and waits for it, by default for up to 30 s. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     const { engine } = this;
-    options.signal?.throwIfAborted();
+    const make = this.requests(name, options, options?.wait !== 0);
+    throwIfAborted(options.signal);
     const wait = options.wait ?? engine.manager.time('wait');
     if (typeof wait !== 'number' || !(wait >= 0)) {
       throw toError(Fault.invalidOption('wait', 'must be a number of milliseconds'));
     }
     if (wait === 0) {
-      const outcome = await this.askOnce(name, options);
+      const outcome = await this.askOnce(make, options.signal);
       if (outcome instanceof Lease) return outcome;
       throw toError(Fault.busy(engine.infoOf(outcome) as Info));
     }
-    const deadline = engine.clock.rough() + wait * 1e3;
-    const request = await this.request(name, options, true);
-    return new QueuedCall(engine, request, deadline, options.signal).wait();
+    const started = engine.clock.rough();
+    const deadline = started + wait * 1e3;
+    try {
+      await engine.ready(deadline, options.signal);
+    } catch (error) {
+      if (!(error instanceof AttemptError) || engine.clock.now() < deadline) throw asLeaseError(error);
+      const waited = (engine.clock.now() - started) / 1e3;
+      const why = error.failure.fault();
+      throw toError(Fault.waitTimeout(name, waited, false, undefined, why), error.source);
+    }
+    return new QueuedCall(engine, make(engine.hasOplog), deadline, options.signal).wait();
   }
 
   /** Tries once to acquire a lease. Returns nothing where another holder has it, or others wait for it. */
@@ -69,8 +82,9 @@ export class LeaseManager {
     name: string,
     options: Omit<AcquireOptions, 'wait'> = {},
   ): Promise<Lease | undefined> {
-    options.signal?.throwIfAborted();
-    const outcome = await this.askOnce(name, options);
+    const make = this.requests(name, options, false);
+    throwIfAborted(options.signal);
+    const outcome = await this.askOnce(make, options.signal);
     return outcome instanceof Lease ? outcome : undefined;
   }
 
@@ -87,17 +101,39 @@ export class LeaseManager {
     try {
       const { signal } = lease;
       const lost = new Promise<never>((_, reject) => {
-        signal.addEventListener('abort', () => reject(signal.reason as LeaseLostError));
+        signal.addEventListener('abort', () => {
+          // Work may release its lease when it needs it no longer.
+          if (!lease.hasEndedInTime) reject(signal.reason as LeaseLostError);
+        });
       });
       lost.catch(() => undefined);
       const working = (async () => work(lease))();
       const result = await Promise.race([working, lost]);
       // The validity may have ended while the event loop was blocked.
-      lease.check();
+      if (!lease.hasEndedInTime) lease.check();
       return result;
     } finally {
-      // A release that is not confirmed is retried in the background.
-      await lease.release().catch(() => undefined);
+      // A release that is not confirmed is retried in the background. That of a lost lease delays the news of no loss.
+      const isHeld = lease.isValid();
+      const releasing = lease.release().catch(() => undefined);
+      if (isHeld) await releasing;
+    }
+  }
+
+  /**
+   * Releases the lease with this name and this value, whichever process holds it: `released`, or `notHeld`. A holder that
+   * has not asked for that learns at its next renewal that the lease is lost.
+   */
+  async release(name: string, value: string): Promise<Released> {
+    const { engine } = this;
+    const target = refusedAsError(() => Target.byValue(checkName(name), checkText('value', value)));
+    const policy = engine.releasePolicy(false);
+    try {
+      await engine.ready(policy.deadline);
+      const { runner, releaser } = engine;
+      return await runner.track(releaser.release(target, ['delete', 'anywhere'], policy, false));
+    } catch (error) {
+      throw asLeaseError(error);
     }
   }
 
@@ -108,20 +144,18 @@ export class LeaseManager {
 
   /** Reads the state of a lease; nothing if it is not held. */
   async get(name: string): Promise<LeaseInfo | undefined> {
-    const command = (): Command => Command.get(name);
+    const command = (): Command => Command.get(checkName(name));
     refusedAsError(command).free();
-    await this.engine.ready();
     const [found] = await this.read(command);
     return found && found.state !== 'free' ? found : undefined;
   }
 
   /** The leases in the order of their names, by default the held ones. It is no snapshot. */
   async *list(options: ListOptions = {}): AsyncGenerator<LeaseInfo, void, undefined> {
-    const { prefix, glob, heldBy, withFree } = options;
+    const { prefix, glob, heldBy, withFree } = refusedAsError(() => checkListOptions(options));
     let after: string | undefined;
     const page = (): Command => Command.page(prefix, glob, heldBy, after);
     refusedAsError(page).free();
-    await this.engine.ready();
     for (;;) {
       const leases = await this.read(page);
       for (const lease of leases) {
@@ -138,12 +172,12 @@ export class LeaseManager {
 
   private async read(command: () => Command): Promise<LeaseInfo[]> {
     const { engine } = this;
-    engine.checkOpen();
     try {
-      const found = (await engine.run(command)).leases(engine.manager);
+      await engine.ready(engine.policy().deadline);
+      const found = (await engine.look(command)).leases(engine.manager);
       return (BSON.deserialize(found).list as object[]).map(toInfo);
     } catch (error) {
-      throw asLeaseError(error);
+      throw error instanceof Stopped ? toError(Fault.shutDown()) : asLeaseError(error);
     }
   }
 
@@ -158,47 +192,52 @@ export class LeaseManager {
     await this.close();
   }
 
-  /** Checks all options before anything is sent. */
-  private async request(name: string, options: AcquireOptions, waits: boolean): Promise<Request> {
+  toJSON(): { collection: string; held: string[]; closed: boolean } {
+    const { collection, renewer, isClosing } = this.engine;
+    return { collection, held: renewer.leases().map(({ name }) => name), closed: isClosing };
+  }
+
+  [inspect.custom](): string {
+    return `LeaseManager ${inspect(this.toJSON())}`;
+  }
+
+  /** Checks all options before anything is sent. Returns what makes the request, on a server with or without an oplog. */
+  private requests(name: string, options: AcquireOptions, waits: boolean): MakeRequest {
     const { engine } = this;
-    if (typeof name !== 'string') throw toError(Fault.invalidName('it is no string'));
-    // Two names could become the same one.
-    if (!isWellFormed(name)) throw toError(Fault.invalidName('it is no well-formed Unicode'));
     const make = (hasOplog: boolean): Request =>
       refusedAsError(() => {
         const settings = callSettingsOf(options);
-        return new Request(engine.manager, name, settings, randomHex(16), hasOplog, waits);
+        const text = checkName(name);
+        return new Request(engine.manager, text, settings, randomHex(16), hasOplog, waits);
       });
-    const request = make(true);
-    await engine.ready();
-    return engine.hasOplog ? request : make(false);
+    const first = make(true);
+    return (hasOplog) => (hasOplog ? first : make(false));
   }
 
-  private async askOnce(name: string, options: AcquireOptions): Promise<Lease | Reply> {
+  private async askOnce(make: MakeRequest, signal?: AbortSignal): Promise<Lease | Reply> {
     const { engine } = this;
-    const { signal } = options;
-    const request = await this.request(name, options, false);
-    const call = new Call(engine, request, false);
-    const deadline = engine.clock.rough() + request.attemptTimeout() * 2e3;
+    const { deadline } = engine.policy(make(true).attemptTimeout() * 2);
     const stop = new Stop();
     const goes = (): void => stop.stop();
-    signal?.addEventListener('abort', goes);
-    const forget = engine.onClosing(goes);
+    const forget = [onAbort(signal, goes), engine.onClosing(goes)];
+    let call: Call | undefined;
     try {
-      if (signal?.aborted || engine.isClosing) throw new Stopped();
+      await engine.ready(deadline, signal);
+      call = new Call(engine, make(engine.hasOplog), false);
       return await call.untilAnswered(deadline, undefined, stop);
     } catch (error) {
-      if (!(error instanceof Stopped)) throw error;
-      signal?.throwIfAborted();
+      if (!(error instanceof Stopped)) throw asLeaseError(error);
+      throwIfAborted(signal);
       throw toError(Fault.shutDown());
     } finally {
-      signal?.removeEventListener('abort', goes);
-      forget();
+      forget.forEach((each) => each());
       // Does nothing when the grant was accepted.
-      call.abandon();
+      call?.abandon();
     }
   }
 }
+
+type MakeRequest = (hasOplog: boolean) => Request;
 
 /** A semaphore over all processes of a collection. It holds nothing: a permit is a lease like any other. */
 export class Semaphore {
@@ -208,6 +247,14 @@ export class Semaphore {
     readonly name: string,
     readonly limit: number,
   ) {}
+
+  toJSON(): { name: string; limit: number } {
+    return { name: this.name, limit: this.limit };
+  }
+
+  [inspect.custom](): string {
+    return `Semaphore ${inspect(this.toJSON())}`;
+  }
 
   /** Acquires one permit, or `permits`, and waits for it. */
   acquire(options: Omit<AcquireOptions, 'limit' | 'shared'> = {}): Promise<Lease> {

@@ -12,6 +12,9 @@ import { type Backend, type News, type NewsStream, attemptError } from './runner
 // How long a stream waits for an event before it says that there is none.
 const AWAIT_MICROS = 10_000_000;
 
+// The true one, also where a test has replaced it by a fake.
+const { setImmediate } = globalThis;
+
 /** Waits until whatever can go on without time has gone on. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 8; turn += 1) {
@@ -52,14 +55,13 @@ class MemoryClock implements Clock {
     const until = this.micros + micros;
     for (;;) {
       await settle();
-      let next: object | undefined;
-      let at = until;
-      for (const [key, timer] of this.timers) {
-        if (timer.at <= at && (!next || timer.at < at)) [next, at] = [key, timer.at];
-      }
-      if (!next) break;
+      let at = Infinity;
+      for (const timer of this.timers.values()) at = Math.min(at, timer.at);
+      if (at > until) break;
       this.micros = Math.max(this.micros, at);
-      this.fire(next);
+      // All of this moment, in the order in which they were set, but for those that another one of them cancels.
+      const due = [...this.timers].filter(([, timer]) => timer.at <= this.micros);
+      due.forEach(([key]) => this.fire(key));
     }
     this.micros = until;
     await settle();
@@ -73,6 +75,8 @@ export class MemoryStore {
   private readonly store = new Store(this.startedMs);
   private readonly listeners = new Set<() => void>();
   private lost = 0;
+  /** What the commands wait for that are sent while it hangs. */
+  private hanging: { over: Promise<void>; end: () => void } | undefined;
 
   /** A manager of leases in this store. Several of them stand for several processes. */
   manager(options: ManagerOptions = {}): LeaseManager {
@@ -92,6 +96,25 @@ export class MemoryStore {
   /** The next command is carried out, and its reply is lost. */
   loseNextReply(): void {
     this.lost += 1;
+  }
+
+  /** From now on no command is carried out, and none is answered, until `goOn`. */
+  hang(): void {
+    if (this.hanging) return;
+    let end = (): void => undefined;
+    const over = new Promise<void>((resolve) => (end = resolve));
+    this.hanging = { over, end };
+  }
+
+  /** Carries out what was sent since `hang`, and goes on. */
+  goOn(): void {
+    this.hanging?.end();
+    this.hanging = undefined;
+  }
+
+  /** @internal Waits until it does not hang. */
+  async untilAwake(): Promise<void> {
+    await this.hanging?.over;
   }
 
   /** @internal */
@@ -148,8 +171,12 @@ class MemoryBackend implements Backend {
     return this.store.clock;
   }
 
+  whySilent(): unknown {
+    return undefined;
+  }
+
   async send(command: Command, collection: string, sent: number): Promise<Reply> {
-    await Promise.resolve();
+    await this.store.untilAwake();
     return this.store.carryOut(command, collection, sent);
   }
 

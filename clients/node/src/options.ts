@@ -2,6 +2,7 @@
 
 import { BSON, type Document } from 'mongodb';
 import { CallSettings, Fault, ManagerSettings } from './core';
+import { checkSignal } from './signals';
 
 /** The options of a manager. Times are in milliseconds. */
 export interface ManagerOptions {
@@ -43,6 +44,18 @@ export interface ManagerOptions {
   ensureIndexes?: boolean;
 }
 
+/** Which leases a listing shows. */
+export interface ListOptions {
+  /** Names that begin with this. */
+  prefix?: string;
+  /** Names that match this as a whole: `*` stands for any characters, `?` for one. */
+  glob?: string;
+  /** Leases of this owner, as `label@host:pid`. */
+  heldBy?: string;
+  /** Also leases that have expired, if their documents have not been removed yet. */
+  withFree?: boolean;
+}
+
 /** The options of an acquire call. Times are in milliseconds. */
 export interface AcquireOptions {
   /** How long to wait for the lease; zero for one attempt, Infinity for no limit. Defaults to the manager's. */
@@ -70,14 +83,17 @@ export interface AcquireOptions {
 }
 
 // What TypeScript itself carries out.
-const OWN = ['wait', 'signal', 'ensureIndexes'];
+const OWN = ['wait', 'signal'];
 
 /** The library's name of an option: `max_clock_skew` for `maxClockSkew`. */
 function nameOf(option: string): string {
   return option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-function entries(options: object): [string, unknown][] {
+function entries(options: unknown): [string, unknown][] {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw Fault.invalidOption('options', 'must be an object');
+  }
   const all = Object.entries(options).filter(([, value]) => value !== undefined);
   for (const [option, value] of all) {
     if (typeof value === 'string' && !isWellFormed(value)) {
@@ -92,11 +108,58 @@ export function isWellFormed(text: string): boolean {
   return Buffer.from(text, 'utf8').toString('utf8') === text;
 }
 
+/** @internal A lease's name. */
+export function checkName(name: unknown): string {
+  if (typeof name !== 'string') throw Fault.invalidName('it is no string');
+  // Two names could become the same one.
+  if (!isWellFormed(name)) throw Fault.invalidName('it is no well-formed Unicode');
+  return name;
+}
+
+/** @internal An option that is a text. */
+export function checkText(option: string, text: unknown): string {
+  if (typeof text !== 'string') throw Fault.invalidOption(option, 'must be a string');
+  if (!isWellFormed(text)) throw Fault.invalidOption(option, 'it is no well-formed Unicode');
+  return text;
+}
+
+const MUST_BE: Record<string, string> = {
+  string: 'must be a string',
+  boolean: 'must be true or false',
+  object: 'must be an object',
+};
+
+/** @internal Checks that there are no other options than these, and that they have these types. */
+export function checkTypes(options: unknown, types: Record<string, string>): void {
+  for (const [option, value] of entries(options)) {
+    const type = types[option];
+    if (type === undefined) {
+      throw Fault.invalidOption('options', `there is no option ${JSON.stringify(option)}`);
+    }
+    if (typeof value !== type || value === null) {
+      throw Fault.invalidOption(nameOf(option), MUST_BE[type] ?? type);
+    }
+  }
+}
+
+/** @internal */
+export function checkListOptions(options: ListOptions): ListOptions {
+  const types = { prefix: 'string', glob: 'string', heldBy: 'string', withFree: 'boolean' };
+  checkTypes(options, types);
+  if (options.prefix !== undefined && options.glob !== undefined) {
+    throw Fault.invalidOption('pattern', 'a listing has a `prefix` or a `glob`, not both');
+  }
+  return options;
+}
+
 /** @internal */
 export function settingsOf(options: ManagerOptions): ManagerSettings {
   const settings = new ManagerSettings();
   for (const [option, value] of entries(options)) {
     if (option !== 'ensureIndexes') settings.set(nameOf(option), value);
+    else if (typeof value !== 'boolean') {
+      throw Fault.invalidOption('ensure_indexes', 'must be true or false');
+    }
   }
   return settings;
 }
@@ -105,9 +168,26 @@ export function settingsOf(options: ManagerOptions): ManagerSettings {
 export function callSettingsOf(options: AcquireOptions): CallSettings {
   const settings = new CallSettings();
   for (const [option, value] of entries(options)) {
+    if (option === 'signal') checkSignal(value);
     if (OWN.includes(option)) continue;
-    if (option === 'metadata') settings.setMetadata(BSON.serialize(value as Document));
+    if (option === 'metadata') settings.setMetadata(serialized('metadata', value));
     else settings.set(nameOf(option), value);
   }
   return settings;
+}
+
+/** @internal The bytes of an option that is a document. */
+export function serialized(
+  option: string,
+  document: unknown,
+  how: BSON.SerializeOptions = {},
+): Uint8Array {
+  if (typeof document !== 'object' || document === null || Array.isArray(document)) {
+    throw Fault.invalidOption(option, 'must be a document');
+  }
+  try {
+    return BSON.serialize(document, how);
+  } catch (error) {
+    throw Fault.invalidOption(option, error instanceof Error ? error.message : String(error));
+  }
 }

@@ -7,10 +7,11 @@ import { Wake, about, growing } from './clock';
 import { before } from './runner';
 import { Fault, type Info, type Promotion, Reply, type Request, WaitStep, Waiter } from './core';
 import type { Engine } from './engine';
-import { DatabaseError, UnknownOutcomeError, toError } from './errors';
+import { AttemptError, DatabaseError, UnknownOutcomeError, toError } from './errors';
 import { Lease } from './lease';
 import type { Inherited, Ticket } from './local-queue';
 import { Stop, Stopped } from './retry';
+import { onAbort, throwIfAborted } from './signals';
 import type { Slot } from './waiters';
 
 // Between two attempts of the first waiter in the queue, without a change stream, in milliseconds.
@@ -46,14 +47,12 @@ export class QueuedCall {
   /** Waits until the lease is granted, or the deadline comes, or the caller goes. */
   async wait(): Promise<Lease> {
     const goes = (): void => this.wake.notify();
-    this.signal?.addEventListener('abort', goes);
-    const forget = this.engine.onClosing(goes);
+    const forget = [onAbort(this.signal, goes), this.engine.onClosing(goes)];
     try {
       await this.untilTurn();
       return await this.untilGranted();
     } finally {
-      this.signal?.removeEventListener('abort', goes);
-      forget();
+      forget.forEach((each) => each());
       this.leave();
     }
   }
@@ -63,7 +62,7 @@ export class QueuedCall {
   }
 
   private checkCaller(): void {
-    this.signal?.throwIfAborted();
+    throwIfAborted(this.signal);
     this.engine.checkOpen();
   }
 
@@ -152,26 +151,28 @@ export class QueuedCall {
       await this.wake.until(clock, deadline);
     }
     if (goesOn()) {
+      // The loop of attempts ends at the same deadline, and knows why.
+      const isOver = !slot?.promotion && !isGone();
+      const late = isOver && (await before(clock, clock.now() + 1e3, settled(answering)));
       stop.stop();
       // Its own end is no longer of interest.
       answering.catch(() => undefined);
-      if (slot?.promotion || isGone()) return undefined;
-      // The loop of attempts ends at the same deadline, and knows why.
-      const late = await before(clock, clock.now() + 1e3, settled(answering));
-      throw this.timeout(late instanceof Stopped ? undefined : late);
+      if (!isOver) return undefined;
+      if (!call.lease) throw this.timeout(late);
     }
     try {
-      const answer = await answering;
+      const answer = call.lease ?? (await answering);
       // Granted or refused: the server has put this call into the inherited entry's place.
       this.inherited?.slot.close();
       this.inherited?.slot.call.succeeded();
       this.inherited = undefined;
       return answer;
     } catch (error) {
-      const isSilent = error instanceof UnknownOutcomeError || error instanceof DatabaseError;
+      if (error instanceof Stopped) this.checkCaller();
+      const told = asLeaseError(error);
+      const isSilent = told instanceof UnknownOutcomeError || told instanceof DatabaseError;
       // The database did not answer in time: more time could have helped.
-      if (isSilent && clock.now() >= deadline) throw this.timeout(error);
-      throw asLeaseError(error);
+      throw isSilent && clock.now() >= deadline ? this.timeout(error) : told;
     }
   }
 
@@ -222,9 +223,11 @@ export class QueuedCall {
     const { call, ticket, clock } = this;
     const held = (this.held ?? ticket.lastSeen)?.copy();
     const waited = (clock.now() - call.started) / 1e3;
-    const fault = this.engine.faultOf(source);
+    const attempt = source instanceof AttemptError ? source : undefined;
+    const fault = attempt?.failure.fault();
     const name = call.request.name();
-    return toError(Fault.waitTimeout(name, waited, !ticket.hasTurn, held, fault), source);
+    const told = Fault.waitTimeout(name, waited, !ticket.hasTurn, held, fault);
+    return toError(told, attempt?.source);
   }
 }
 

@@ -6,6 +6,7 @@
 
 import { type Command, Scope, type Target } from './core';
 import type { Fault } from './core';
+import { toError } from './errors';
 import { type Policy, Prior, untilAnswered } from './retry';
 import { type Attempt, type AttemptTime, type Runner, randomHex } from './runner';
 
@@ -48,6 +49,20 @@ export class Releaser {
     // The lease was valid at the time of the release, and a command of ours was answered: so we ended it, or it has
     // expired since, or an operator ended it. Or its document is damaged, and nothing is written there.
     return (await this.damaged(target, policy)) ? 'notHeld' : 'released';
+  }
+
+  /** The same for a caller, who is told where the document is damaged. */
+  async release(
+    target: Target,
+    steps: ReleaseStep[],
+    policy: Policy,
+    wasValid: boolean,
+  ): Promise<Released> {
+    const released = await this.end(target, steps, policy, wasValid);
+    if (released === 'released') return released;
+    const damaged = await this.damaged(target, policy);
+    if (damaged) throw toError(damaged);
+    return released;
   }
 
   /** Releases a lease or a grant in the background. After `until` it has expired by itself. */

@@ -35,6 +35,8 @@ export interface Backend {
   readonly name: string;
   /** How many connections commands can have at once. */
   readonly connections: number;
+  /** The driver's error where it finds no server at present. */
+  whySilent(): unknown;
   /** Sends one command, of which the server takes so many milliseconds at the most. */
   send(command: Command, collection: string, sent: number, maxTimeMs: number): Promise<Reply>;
   /** Sends the document of a guard within the caller's transaction, and returns the reply's bytes. */
@@ -43,12 +45,18 @@ export interface Backend {
 }
 
 // All numbers keep their types: what is sent is what the core has made, and what it reads is what the server sent.
+// They are all that there are: a call on a collection inherits those that it does not state.
 export const EXACT = {
   promoteValues: false,
   promoteLongs: false,
   promoteBuffers: false,
+  useBigInt64: false,
   bsonRegExp: true,
   raw: false,
+  fieldsAsRaw: {},
+  ignoreUndefined: false,
+  serializeFunctions: false,
+  enableUtf8Validation: true,
 } as const;
 
 /** A document that the driver sends as the very bytes that the core has made. */
@@ -113,6 +121,8 @@ export interface AttemptOptions {
   isBlocked?: boolean;
   /** Gets the outcome in any case, also when the caller has gone. The caller gets what it returns, or throws. */
   heard?: (outcome: Reply | AttemptError) => Reply;
+  /** It grants and frees nothing: a close does not wait for it. */
+  isLookOnly?: boolean;
 }
 
 /** Sends the commands of one manager, within its slots. */
@@ -137,7 +147,7 @@ export class Runner {
   /** Starts one attempt: its command, which is used up, is sent once there is a slot for it. */
   start(command: Command, time: AttemptTime, options: AttemptOptions = {}): Attempt {
     const attempt = new Attempt(this, command, time, options);
-    void this.track(attempt.answer);
+    if (!options.isLookOnly) void this.track(attempt.answer);
     attempt.begin();
     return attempt;
   }

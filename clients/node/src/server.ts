@@ -1,12 +1,31 @@
 // A server, through the caller's `Db`.
 
-import { BSON, type ClientSession, type Db, Long, type Document, Timestamp } from 'mongodb';
+import {
+  BSON,
+  type ClientSession,
+  type Db,
+  type Document,
+  Long,
+  MongoServerSelectionError,
+  Timestamp,
+} from 'mongodb';
 import { type Clock, SystemClock } from './clock';
-import { type Command, Event, type Manager, type Reply } from './core';
+import { type Command, Event, Fault, type Manager, type Reply } from './core';
 import { type Backend, EXACT, type News, type NewsStream, bytesOf, exact } from './runner';
 
 // How long the server waits for an event before it sends an empty answer.
 const AWAIT_MS = 10_000;
+
+// A read must not go to a secondary, whatever the client's read preference is.
+const PRIMARY = { readPreference: 'primary' } as const;
+
+type TopologyDescription = ConstructorParameters<typeof MongoServerSelectionError>[1];
+
+/** What the driver knows of the servers. Its types do not show it. */
+interface Topology {
+  isConnected(): boolean;
+  description: TopologyDescription;
+}
 
 /** The reply to a write that lacks the confirmation of a majority. Newer drivers throw it. */
 function unconfirmed(error: unknown): Document {
@@ -19,7 +38,9 @@ function unconfirmed(error: unknown): Document {
 export class ServerBackend implements Backend {
   readonly clock: Clock = new SystemClock();
 
-  constructor(private readonly db: Db) {}
+  constructor(private readonly db: Db) {
+    if (!isDb(db)) throw Fault.invalidOption('db', NO_DB);
+  }
 
   get name(): string {
     return this.db.databaseName;
@@ -38,14 +59,41 @@ export class ServerBackend implements Backend {
   ): Promise<Reply> {
     const document = exact(command.build(collection, sent));
     document.maxTimeMS = Long.fromNumber(maxTimeMs);
-    // A read must not go to a secondary, whatever the client's read preference is.
-    const sending = this.db.command(document, { ...EXACT, readPreference: 'primary' });
+    await this.connected();
+    const sending = this.db.command(document, this.stated);
     return command.decode(bytesOf(await sending.catch(unconfirmed)), sent);
+  }
+
+  /** Everything that a client's options could change for a command of ours. The concerns are in its document. */
+  private get stated(): typeof EXACT & typeof PRIMARY {
+    // Where drivers still have a time limit of the client's, it would replace the server's, and cut writes off.
+    const untimed = this.db.timeoutMS === undefined ? {} : { timeoutMS: 0 };
+    return { ...EXACT, ...PRIMARY, ...untimed };
+  }
+
+  private get topology(): Topology | undefined {
+    return (this.db.client as unknown as { topology?: Topology }).topology;
+  }
+
+  /**
+   * Waits for the client's first connection. The driver closes a client whose first one has failed, and answers from then
+   * on that it is closed. Here it is connected again, unless its user has closed it: then there is no topology.
+   */
+  private async connected(): Promise<void> {
+    const { topology } = this;
+    if (topology && !topology.isConnected()) await this.db.client.connect();
+  }
+
+  whySilent(): unknown {
+    const { topology } = this;
+    const error = topology?.description.error;
+    if (!topology || !error || topology.isConnected()) return undefined;
+    return new MongoServerSelectionError(error.message, topology.description);
   }
 
   async sendIn(session: ClientSession, command: Uint8Array): Promise<Uint8Array> {
     // An error of this command is the caller's, as the driver makes it.
-    return bytesOf(await this.db.command(exact(command), { session }));
+    return bytesOf(await this.db.command(exact(command), { ...PRIMARY, session }));
   }
 
   async watch(
@@ -63,9 +111,10 @@ export class ServerBackend implements Backend {
         cursor: {},
         readConcern: { level: 'majority' },
       };
-      const options = { ...EXACT, readPreference: 'primary', session } as const;
+      const options = { ...this.stated, session };
       const reply = await this.db.command(command, options);
-      return new ServerStream(this.db, collection, session, reply.cursor as Cursor);
+      const { db } = this;
+      return new ServerStream({ db, collection, options, cursor: reply.cursor as Cursor });
     } catch (error) {
       await session.endSession();
       throw error;
@@ -79,6 +128,14 @@ interface Cursor {
   nextBatch?: Document[];
 }
 
+/** What each read of a stream needs. */
+interface Reading {
+  db: Db;
+  collection: string;
+  options: typeof EXACT & typeof PRIMARY & { session: ClientSession };
+  cursor: Cursor;
+}
+
 /**
  * A change stream as plain commands. The driver's own resumes by itself after errors, and tells neither when it is open
  * nor when it has missed something; here a broken stream is reported, and every waiter sends an attempt.
@@ -87,32 +144,20 @@ class ServerStream implements NewsStream {
   private first: Document[] | undefined;
   private readonly closing = new AbortController();
 
-  constructor(
-    private readonly db: Db,
-    private readonly collection: string,
-    private readonly session: ClientSession,
-    private readonly cursor: Cursor,
-  ) {
-    this.first = cursor.firstBatch;
+  constructor(private readonly of: Reading) {
+    this.first = of.cursor.firstBatch;
   }
 
   async next(): Promise<News[]> {
+    const { db, collection, options, cursor } = this.of;
     let events = this.first ?? [];
     this.first = undefined;
     if (events.length === 0) {
-      const { id } = this.cursor;
-      const command = {
-        getMore: id,
-        collection: this.collection,
-        maxTimeMS: AWAIT_MS,
-      };
-      const { session, closing } = this;
-      const { signal } = closing;
-      const options = { ...EXACT, readPreference: 'primary', session, signal } as const;
-      const reply = await this.db.command(command, options);
-      const cursor = reply.cursor as Cursor;
-      if (cursor.id.isZero()) throw new Error('the server closed the change stream');
-      events = cursor.nextBatch ?? [];
+      const command = { getMore: cursor.id, collection, maxTimeMS: awaitMs(db) };
+      const reply = await db.command(command, { ...options, signal: this.closing.signal });
+      const next = reply.cursor as Cursor;
+      if (next.id.isZero()) throw new Error('the server closed the change stream');
+      events = next.nextBatch ?? [];
     }
     return events.map((event) => {
       const told = Event.decode(BSON.serialize(event));
@@ -121,18 +166,33 @@ class ServerStream implements NewsStream {
   }
 
   async close(): Promise<void> {
+    const { db, collection, options, cursor } = this.of;
     // A server notices only at the end of a read that its cursor is killed. A read that is aborted closes its
     // connection, and no write is lost.
     this.closing.abort();
-    const command = { killCursors: this.collection, cursors: [this.cursor.id] };
     try {
-      await this.db.command(command, { session: this.session });
+      await db.command({ killCursors: collection, cursors: [cursor.id] }, options);
     } catch {
       // The cursor has gone with its connection or its server.
     } finally {
-      await this.session.endSession();
+      await options.session.endSession();
     }
   }
+}
+
+/** The client may close connections that are silent for long: the server answers before that. */
+function awaitMs(db: Db): number {
+  const { socketTimeoutMS } = db.client.options;
+  return socketTimeoutMS ? Math.min(AWAIT_MS, Math.ceil(socketTimeoutMS / 2)) : AWAIT_MS;
+}
+
+const NO_DB =
+  'must be a `Db` of the package `mongodb`; Mongoose has it as `connection.db` once it is connected: after ' +
+  '`await mongoose.connect(…)`, or `await connection.asPromise()`';
+
+function isDb(db: unknown): boolean {
+  const { command, client, databaseName } = (db ?? {}) as Partial<Db>;
+  return typeof command === 'function' && typeof databaseName === 'string' && Boolean(client);
 }
 
 /** A token as the server's type. */

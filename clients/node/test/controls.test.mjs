@@ -85,9 +85,29 @@ const MISTAKES = [
   ],
   [
     'a guard writes outside of the transaction',
-    'server', 'this.db.command((0, runner_1.exact)(command), { session })',
+    'server', 'this.db.command((0, runner_1.exact)(command), { ...PRIMARY, session })',
     'this.db.command((0, runner_1.exact)(command))',
     'guard', 'a conflict is thrown',
+  ],
+  [
+    'a fenced write inherits how results are read',
+    'fence', '...PLAIN, ...within', '...within',
+    'options', 'every call, with raw',
+  ],
+  [
+    'the news of a loss waits for the release',
+    'manager', 'if (isHeld)', 'if (true)',
+    'bounds', '`withLease` tells a loss at once',
+  ],
+  [
+    'the first call waits for the check of the server',
+    'engine', 'await (0, runner_1.before)(this.clock, deadline, Promise.race([starting, gone]));', 'await starting;',
+    'bounds', 'the first call ends by its wait',
+  ],
+  [
+    'a client that could not connect stays closed',
+    'server', 'await this.db.client.connect();', 'return;',
+    'unreachable', 'when the driver gives up',
   ],
 ];
 

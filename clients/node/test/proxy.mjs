@@ -14,11 +14,12 @@ export class Proxy {
   #isStill = false;
   #pairs = new Set();
 
-  static async start(world) {
+  /** At a port of its own, or at this one. */
+  static async start(world, at = 0) {
     const proxy = new Proxy();
     const { hostname, port } = new URL(uri.replace('mongodb:', 'http:'));
     proxy.server = createServer((client) => proxy.#connect(client, hostname, Number(port)));
-    proxy.server.listen(0, '127.0.0.1');
+    proxy.server.listen(at, '127.0.0.1');
     await once(proxy.server, 'listening');
     world?.onEnd(() => proxy.close());
     return proxy;

@@ -34,7 +34,8 @@ test('a server without the indexes is refused with the library\'s words', async 
   await assert.rejects(leases.acquire('a'), {
     code: 'NOT_MIGRATED',
     message:
-      `the collection \`locks\` does not exist; run \`mongo-lease-migrate up --db ${world.name} --collection ` +
+      'the collection `locks` does not exist (with `ensureIndexes: true` the manager makes it, and its indexes); ' +
+      `run \`mongo-lease-migrate up --db ${world.name} --collection ` +
       'locks`, of the package `mongo-lease-migrations`',
   });
   await world.db().collection('locks').createIndex({ name: 1 });

@@ -10,7 +10,7 @@ use crate::failed::Fault;
 use crate::fence::{Fence, FenceKind, check_field, check_upsert};
 use crate::token::Token;
 
-/// A fenced write. The fields `filter` and `update` of its document are complete.
+/// A fenced write. Its filter and its update are complete.
 #[wasm_bindgen]
 pub struct FencedWrite {
     fence: Fence,
@@ -20,22 +20,20 @@ pub struct FencedWrite {
 
 #[wasm_bindgen]
 impl FencedWrite {
-    /// Merges both. `write` is a document with the fields `filter` and `update`.
+    /// Merges both. `update` is the only field of its document, because it may be a list.
     #[wasm_bindgen(constructor)]
     pub fn new(
-        write: &[u8],
+        filter: &[u8],
+        update: &[u8],
         field: String,
         token: u64,
         is_upsert: bool,
     ) -> Result<FencedWrite, Fault> {
         check_field(&field)?;
-        let mut write = option_document("update", write)?;
-        let filter = match write.remove("filter") {
-            Some(Bson::Document(filter)) => filter,
-            _ => return Err(Error::invalid_option("filter", "must be a document").into()),
-        };
+        let filter = option_document("filter", filter)?;
+        let mut update = option_document("update", update)?;
         let refused = || Error::invalid_option("update", "must be a document or a list of stages");
-        let update = match write.remove("update") {
+        let update = match update.remove("update") {
             Some(Bson::Document(update)) => UpdateModifications::Document(update),
             Some(Bson::Array(stages)) => {
                 let stages = stages.into_iter().map(|stage| match stage {

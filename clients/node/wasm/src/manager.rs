@@ -20,7 +20,7 @@ pub struct ManagerSettings(ManagerOptions);
 
 /// The library's name of an option.
 pub(crate) fn option_name(option: &str) -> &'static str {
-    const NAMES: [&str; 28] = [
+    const NAMES: [&str; 36] = [
         "collection",
         "owner",
         "ttl",
@@ -49,6 +49,14 @@ pub(crate) fn option_name(option: &str) -> &'static str {
         "field",
         "upsert",
         "pattern",
+        "filter",
+        "update",
+        "db",
+        "ensure_indexes",
+        "prefix",
+        "glob",
+        "held_by",
+        "with_free",
     ];
     NAMES.into_iter().find(|name| *name == option).unwrap_or("options")
 }

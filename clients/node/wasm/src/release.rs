@@ -1,14 +1,15 @@
 //! The commands that end a grant.
 
-use mongo_lease_core::commands::{Delete, End, ReleaseTarget};
-use mongo_lease_core::info::LeaseState;
-use mongo_lease_core::rules::TombstoneValues;
+use mongo_lease_core::commands::{Delete, End, Form, GrantMatch, ReleaseTarget};
+use mongo_lease_core::info::{LeaseInfo, LeaseState};
+use mongo_lease_core::rules::{TombstoneValues, check_label};
 use mongo_lease_core::spec::EndScope;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::command::Command;
 use crate::error::Error;
 use crate::failed::Fault;
+use crate::options::check_name;
 use crate::reply::{Decoded, Reply};
 use mongo_lease_core::commands::FindLeases;
 
@@ -31,6 +32,18 @@ pub enum Scope {
 
 #[wasm_bindgen]
 impl Target {
+    /// The lease with this name and this value, whoever holds it. The checks are those of the library's `release`.
+    #[wasm_bindgen(js_name = byValue)]
+    pub fn by_value(name: String, value: String) -> Result<Target, Fault> {
+        check_name(&name)?;
+        check_label(&value).map_err(|reason| Error::invalid_option("value", reason))?;
+        if LeaseInfo::is_shared_value(&value) {
+            let reason = "is that of a lease that several hold: name one of its holders";
+            return Err(Error::invalid_option("value", reason).into());
+        }
+        Ok(Target(ReleaseTarget { name, value, grant: GrantMatch::Any, form: Form::Either }))
+    }
+
     /// The lease's name.
     pub fn name(&self) -> String {
         self.0.name.clone()

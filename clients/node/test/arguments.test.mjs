@@ -1,0 +1,243 @@
+// Every argument is checked before anything is sent, and what is refused is an error of this package.
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { test } from 'node:test';
+import { inspect } from 'node:util';
+import mongoose from 'mongoose';
+import { LeaseManager, fencedUpdate, inMemory } from '../index.mjs';
+
+/** The error of a call, as its code, its option and its text. */
+async function refusal(call) {
+  try {
+    await call();
+    return undefined;
+  } catch (error) {
+    return `${error.code} ${error.option ?? ''}: ${error.message}`;
+  }
+}
+
+const NAME = "a lease's name must have 1 to 512 bytes without NUL";
+const cyclic = {};
+cyclic.self = cyclic;
+
+test('bad metadata and a bad signal are invalid options', async () => {
+  const leases = inMemory().manager();
+  const document = 'INVALID_OPTION metadata: metadata: must be a document';
+  const signal = 'INVALID_OPTION signal: signal: must be an AbortSignal';
+  for (const [options, told] of [
+    [{ metadata: 5 }, document],
+    [{ metadata: 'text' }, document],
+    [{ metadata: null }, document],
+    [{ metadata: [1] }, document],
+    [{ metadata: cyclic }, /^INVALID_OPTION metadata: metadata: .*circular/],
+    [{ metadata: new Date() }, /^INVALID_OPTION metadata: metadata: ./],
+    [{ metadata: { 'a\0b': 1 } }, /^INVALID_OPTION metadata: metadata: ./],
+    [{ signal: {} }, signal],
+    [{ signal: 5 }, signal],
+    [{ signal: null }, signal],
+    [{ signal: new AbortController() }, signal],
+  ]) {
+    for (const call of [() => leases.acquire('x', options), () => leases.tryAcquire('x', options)]) {
+      const found = await refusal(call);
+      if (typeof told === 'string') assert.equal(found, told);
+      else assert.match(found ?? '', told);
+    }
+  }
+  // The control: what is right is granted.
+  const { signal: good } = new AbortController();
+  await (await leases.acquire('x', { metadata: { a: 1 }, signal: good })).release();
+});
+
+test('options that are no object are refused, and not ignored', async () => {
+  const leases = inMemory().manager();
+  const told = 'INVALID_OPTION options: options: must be an object';
+  for (const options of [5000, 'wait', null, [], () => undefined]) {
+    assert.equal(await refusal(() => leases.acquire('x', options)), told);
+    assert.equal(await refusal(() => leases.tryAcquire('x', options)), told);
+    assert.equal(await refusal(() => leases.list(options).next()), told);
+    assert.equal(await refusal(() => inMemory().manager(options)), told);
+  }
+});
+
+test('names and filters of queries are checked', async () => {
+  const leases = inMemory().manager();
+  for (const name of [5, null, undefined, {}, ['x']]) {
+    assert.equal(await refusal(() => leases.get(name)), `INVALID_NAME name: ${NAME}: it is no string`);
+  }
+  assert.match(await refusal(() => leases.get('\ud800')), /^INVALID_NAME .*well-formed Unicode/);
+  for (const [options, told] of [
+    [{ prefix: 5 }, 'INVALID_OPTION prefix: prefix: must be a string'],
+    [{ glob: /x/ }, 'INVALID_OPTION glob: glob: must be a string'],
+    [{ heldBy: 7 }, 'INVALID_OPTION held_by: held_by: must be a string'],
+    [{ withFree: 'yes' }, 'INVALID_OPTION with_free: with_free: must be true or false'],
+    [{ pattern: 'a*' }, 'INVALID_OPTION options: options: there is no option "pattern"'],
+    [{ prefix: '\udc00' }, 'INVALID_OPTION prefix: prefix: it is no well-formed Unicode'],
+    [
+      { prefix: 'a', glob: 'a*' },
+      'INVALID_OPTION pattern: pattern: a listing has a `prefix` or a `glob`, not both',
+    ],
+  ]) {
+    assert.equal(await refusal(() => leases.list(options).next()), told);
+  }
+  // The control: both kinds of filter work.
+  await Promise.all(['a1', 'a2', 'b1'].map((name) => leases.acquire(name)));
+  const names = async (options) => {
+    const found = [];
+    for await (const { name } of leases.list(options)) found.push(name);
+    return found;
+  };
+  assert.deepEqual(await names({ prefix: 'a' }), ['a1', 'a2']);
+  assert.deepEqual(await names({ glob: '?1' }), ['a1', 'b1']);
+  assert.equal((await leases.get('a1')).state, 'held');
+});
+
+test('a database that is none is an invalid option, and Mongoose has a hint', async () => {
+  const connection = mongoose.createConnection();
+  for (const db of [undefined, null, 5, {}, connection.db, connection]) {
+    const found = await refusal(() => new LeaseManager(db));
+    assert.match(found ?? '', /^INVALID_OPTION db: db: must be a `Db` of the package `mongodb`; Mongoose has it as/);
+  }
+  await connection.close();
+});
+
+test('the arguments of a fenced write are checked', async () => {
+  const sent = [];
+  const collection = { bsonOptions: {}, updateOne: (...all) => sent.push(all) };
+  const set = { $set: { a: 1 } };
+  for (const [args, told] of [
+    [[undefined, set, 1n], 'INVALID_OPTION filter: filter: must be a document'],
+    [[{ _id: 1 }, undefined, 1n], 'INVALID_OPTION update: update: must be a document or a list of stages'],
+    [[{ _id: 1 }, 5, 1n], 'INVALID_OPTION update: update: must be a document or a list of stages'],
+    [[{ _id: cyclic }, set, 1n], /^INVALID_OPTION filter: filter: .*circular/],
+    [[{ _id: 1 }, { $set: cyclic }, 1n], /^INVALID_OPTION update: update: .*circular/],
+    [[{ _id: 1 }, set, 1], 'INVALID_OPTION options: options: a token is a bigint'],
+    [[{ _id: 1 }, set, 1n, { field: 5 }], 'INVALID_OPTION field: field: must be a string'],
+    [[{ _id: 1 }, set, 1n, { upsert: 'yes' }], 'INVALID_OPTION upsert: upsert: must be true or false'],
+    [[{ _id: 1 }, set, 1n, { fild: 'x' }], 'INVALID_OPTION options: options: there is no option "fild"'],
+    [[{ _id: 1 }, set, 1n, 5], 'INVALID_OPTION options: options: must be an object'],
+  ]) {
+    const found = await refusal(() => fencedUpdate(collection, ...args));
+    if (typeof told === 'string') assert.equal(found, told);
+    else assert.match(found ?? '', told);
+  }
+  assert.deepEqual(sent, []);
+});
+
+test('eleven calls with one signal leave one listener, and no warning', async () => {
+  const store = inMemory();
+  const leases = store.manager();
+  const warnings = [];
+  const heard = (warning) => warnings.push(warning.name);
+  process.on('warning', heard);
+  const { signal } = new AbortController();
+  let [added, removed] = [0, 0];
+  const { addEventListener, removeEventListener } = signal;
+  signal.addEventListener = (...all) => {
+    added += 1;
+    addEventListener.apply(signal, all);
+  };
+  signal.removeEventListener = (...all) => {
+    removed += 1;
+    removeEventListener.apply(signal, all);
+  };
+  const held = await leases.acquire('x');
+  const calls = Array.from({ length: 11 }, () => leases.acquire('x', { signal, wait: 60_000 }));
+  await store.advance(0);
+  assert.deepEqual([added, removed], [1, 0]);
+  await held.release();
+  for (const call of calls) {
+    await store.advance(0);
+    await (await call).release();
+  }
+  process.off('warning', heard);
+  assert.deepEqual([warnings, added, removed], [[], 1, 1]);
+});
+
+test('a signal ends each of the calls that wait with it, and no other', async () => {
+  const store = inMemory();
+  const leases = store.manager();
+  const stop = new AbortController();
+  await leases.acquire('x');
+  const calls = Array.from({ length: 12 }, () => leases.acquire('x', { signal: stop.signal }));
+  const other = leases.acquire('x', { wait: 1000 });
+  const ended = Promise.allSettled([...calls, other]);
+  await store.advance(0);
+  stop.abort(new Error('enough'));
+  await store.advance(1000);
+  const told = (await ended).map(({ reason }) => reason.message);
+  assert.deepEqual(told.slice(0, 12), Array(12).fill('enough'));
+  assert.match(told[12], /^lease "x" was not granted/);
+});
+
+test('a lease, its manager and a semaphore are shown in a line, without the value', async () => {
+  const leases = inMemory().manager();
+  const lease = await leases.acquire('x');
+  const { token, value } = lease;
+  const shown = inspect({ lease, leases, semaphore: leases.semaphore('five', 5) }, { depth: 5 });
+  assert.equal(
+    shown,
+    `{
+  lease: Lease { name: 'x', valid: true, remaining: 29700, token: ${token}n },
+  leases: LeaseManager { collection: 'locks', held: [ 'x' ], closed: false },
+  semaphore: Semaphore { name: 'five', limit: 5 }
+}`,
+  );
+  const json = JSON.stringify({ lease, leases });
+  assert.deepEqual(JSON.parse(json), {
+    lease: { name: 'x', token: String(token), valid: true, remaining: 29_700 },
+    leases: { collection: 'locks', held: ['x'], closed: false },
+  });
+  assert.ok(![shown, json].some((text) => text.includes(value)));
+  await lease.release();
+  assert.deepEqual(lease.toJSON(), { name: 'x', token: String(token), valid: false, remaining: 0, lost: 'released' });
+});
+
+test('leases are released by name and value', async () => {
+  const store = inMemory();
+  const [holder, other] = [store.manager(), store.manager()];
+  const lease = await holder.acquire('x', { value: 'order-7' });
+  assert.equal(await other.release('x', 'order-8'), 'notHeld');
+  assert.equal(await other.release('y', 'order-7'), 'notHeld');
+  assert.equal((await other.get('x')).value, 'order-7');
+  const waiting = other.acquire('x', { wait: 60_000 });
+  await store.advance(0);
+  assert.equal(await other.release('x', 'order-7'), 'released');
+  await store.advance(0);
+  const next = await waiting;
+  // The former holder learns it at its next renewal, and frees nothing of the next one.
+  await store.advance(30_000);
+  assert.equal(lease.isValid(), false);
+  assert.equal(await lease.release(), 'notHeld');
+  assert.equal(next.isValid(), true);
+  const permit = await holder.acquire('five', { limit: 5, value: 'one' });
+  const kept = await holder.acquire('five', { limit: 5, value: 'two' });
+  assert.equal(await other.release('five', permit.value), 'released');
+  assert.deepEqual((await other.get('five')).holders.map(({ value }) => value), [kept.value]);
+  for (const [name, value, told] of [
+    [5, 'a', `INVALID_NAME name: ${NAME}: it is no string`],
+    ['', 'a', `INVALID_NAME name: ${NAME}`],
+    ['x', 5, 'INVALID_OPTION value: value: must be a string'],
+    ['x', '\ud800', 'INVALID_OPTION value: value: it is no well-formed Unicode'],
+    ['five', 'mongo-lease/shared', /^INVALID_OPTION value: value: is that of a lease that several hold/],
+  ]) {
+    const found = await refusal(() => other.release(name, value));
+    if (typeof told === 'string') assert.equal(found.slice(0, told.length), told);
+    else assert.match(found, told);
+  }
+});
+
+test('fake timers of a test reach neither the clock nor the store', async (t) => {
+  const { SystemClock } = createRequire(import.meta.url)('../dist/clock.js');
+  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'setImmediate', 'Date'] });
+  const store = inMemory();
+  const leases = store.manager();
+  const lease = await leases.acquire('x', { ttl: 1000 });
+  await store.advance(5000);
+  assert.equal(lease.isValid(), true);
+  const clock = new SystemClock();
+  await new Promise((resolve) => clock.timer(clock.now() + 5000, resolve));
+  // The control: the fakes are in place.
+  setTimeout(() => assert.fail('a fake timer has fired'), 1);
+  await new Promise((resolve) => clock.timer(clock.now() + 20_000, resolve));
+});
