@@ -2,13 +2,13 @@
 
 use std::future::{IntoFuture, poll_fn};
 use std::task::Poll;
-use std::time::Instant;
 
 use mongo_lease::Lease;
 use mongo_lease::mongodb::bson::doc;
+use mongo_lease_testbed::Server;
 
-use crate::common::setup;
-use crate::patience::{BUSY_MACHINE, locks, until_nothing_is_left};
+use crate::common::{builder, migrated};
+use crate::patience::{PATIENCE, locks, until_nothing_is_left};
 
 type PendingAcquire = <mongo_lease::Acquire as IntoFuture>::IntoFuture;
 
@@ -31,7 +31,9 @@ async fn poll_and_drop(mut pending: PendingAcquire, polls: u32) -> Option<Lease>
 
 #[tokio::test]
 async fn a_call_can_be_dropped_at_every_poll() {
-    let (database, leases) = setup().await;
+    let database = migrated(Server::shared()).await;
+    // No lease expires while a test lasts.
+    let leases = builder(&database).ttl(4 * PATIENCE).build().await.unwrap();
     let mut granted = vec![0; 10];
     for call in 0..300 {
         // Some names are acquired again while their leases are being given back, and the call has to wait.
@@ -41,10 +43,7 @@ async fn a_call_can_be_dropped_at_every_poll() {
     }
     assert_eq!(granted[0], 0);
     assert!(granted[9] > 0, "all were dropped: {granted:?}");
-    let started = Instant::now();
     until_nothing_is_left(&database).await;
-    let gone = started.elapsed();
-    assert!(gone < 2 * BUSY_MACHINE, "{gone:?}");
     // No task works for any of the calls.
     let report = leases.shutdown().await;
     assert_eq!((report.released, report.tasks_left), (0, 0));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::mongodb::options::{
     Acknowledgment, ClientOptions, DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria,
@@ -130,15 +131,17 @@ async fn clients_without_retries_api_or_connections_will_do() {
         ("ten connections", plain(), |options| options.max_pool_size = Some(10)),
         ("one command at a time", plain().max_in_flight(1), |_| {}),
     ];
-    for (what, tuning, change) in clients {
-        // Shown where the test fails.
-        eprintln!("a client with {what}");
+    let use_all = clients.map(async |(what, tuning, change)| {
         let database = TestDatabase::of(&Server::shared().client_with(change).await);
         let builder = LeaseManager::builder(&database).ensure_indexes(true).tuning(tuning);
         let leases = builder.build().await.unwrap();
         everything_works(&leases).await;
         many_at_once(&leases).await;
-    }
+        // Shown where the test fails.
+        eprintln!("everything works for a client with {what}");
+    });
+    // Each waits for renewals for the most part.
+    join_all(use_all).await;
 }
 
 /// Uses every method once.

@@ -76,8 +76,7 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
         let _ours = leases.acquire("expiring").ttl(ttl).renew(false).await.unwrap();
         let expiry = patience::expires_at(&database, "expiring").await;
         worker.tell("wait:expiring").await;
-        let waited: u64 = worker.says().await.parse().unwrap();
-        assert!(waited < 20_000, "{waited}");
+        assert_eq!(worker.says().await, "granted");
         let found = document(&database, "expiring").await.unwrap();
         let grant = found.get_document("grant").unwrap();
         assert!(*grant.get_datetime("acquiredAt").unwrap() >= expiry, "{found}");
@@ -105,9 +104,8 @@ async fn ask_with_a_wrong_clock(database: &Database) {
             }
             say(format!("released {count}"));
         } else if let Some(name) = order.strip_prefix("wait:") {
-            let started = std::time::Instant::now();
             held.push(leases.acquire(name).await.unwrap());
-            say(started.elapsed().as_millis());
+            say("granted");
         } else {
             match leases.try_acquire(&order).await.unwrap() {
                 Attempt::Granted(lease) => {

@@ -7,10 +7,9 @@ use mongo_lease::{Attempt, LeaseManager};
 use mongo_lease_testbed::Server;
 
 use crate::common::migrated;
-use crate::line::workers::as_spied_worker;
 use crate::patience::{PATIENCE, locks};
 use crate::spy::Spy;
-use crate::worker::{Worker, orders, say};
+use crate::worker::{Worker, as_spied_worker, orders, say};
 
 const PROCESSES: usize = 8;
 const TASKS_EACH: usize = 4;

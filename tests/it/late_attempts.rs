@@ -1,6 +1,6 @@
 //! Attempts and replies that come too late must not undo later changes.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mongo_lease::mongodb::bson::Document;
 use mongo_lease::mongodb::change_stream::event::OperationType;
@@ -8,7 +8,7 @@ use mongo_lease::{LostReason, Released};
 
 use crate::common::{assert_done, assert_not_done, document};
 use crate::lent::{Proxied, proxied_and_soon_repeated};
-use crate::patience::{BUSY_MACHINE, PATIENCE, bounded, locks, written};
+use crate::patience::{PATIENCE, bounded, locks, written};
 
 /// It ends within a test, and a busy machine answers in it.
 const TTL: Duration = Duration::from_secs(2);
@@ -50,7 +50,7 @@ async fn a_stored_answer_is_never_a_grant() {
 async fn a_second_grant_after_the_first_was_lost_is_given_back() {
     let Proxied { _server, database, proxy, slow: a, direct: b } = setup().await;
     let replies = proxy.hold_replies_to("findAndModify");
-    let asking = tokio::spawn(a.acquire("a").renew(false).into_future());
+    let asking = tokio::spawn(a.acquire("a").ttl(4 * PATIENCE).renew(false).into_future());
     bounded(replies.held(1)).await;
     let requests = proxy.hold_requests_to("findAndModify");
     bounded(requests.held(1)).await;
@@ -70,9 +70,7 @@ async fn a_second_grant_after_the_first_was_lost_is_given_back() {
     // It is known to be lost then.
     lease.renew().await.unwrap_err();
     assert_not_done(lease.release().await.unwrap());
-    let started = Instant::now();
-    let lease = b.acquire("a").await.unwrap();
-    assert!(started.elapsed() < BUSY_MACHINE, "{:?}", started.elapsed());
+    let lease = bounded(b.acquire("a").into_future()).await.unwrap();
     assert!(lease.is_valid());
 }
 

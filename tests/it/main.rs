@@ -162,13 +162,12 @@ mod tracing;
 mod user_strings;
 mod waiting;
 
-// The tools of the tests.
+// The tools of these tests, and those that `tests/alone` has as well.
 mod both;
 mod bson_types;
-mod common;
-mod lent;
-mod patience;
 mod recipe;
-mod spy;
+#[path = "../tools/mod.rs"]
+mod tools;
 mod users;
-mod worker;
+
+use tools::*;

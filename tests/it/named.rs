@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of tests, and the prefix of their names: none for the tests here.
-const PLACES: [(&str, &str); 18] = [
+const PLACES: [(&str, &str); 19] = [
     ("tests/it", ""),
+    ("tests/alone", "alone"),
     ("src", "lib"),
     ("core/src", "core"),
     ("tests/core/tests/it", "core"),

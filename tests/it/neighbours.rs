@@ -10,38 +10,40 @@ use mongo_lease_testbed::Server;
 use tokio::task::JoinSet;
 
 use crate::common::{
-    SHORT_TTL, assert_not_done, builder, document, known_release, migrated, refused,
+    SHORT_TTL, assert_not_done, builder, document, known_release, migrated, refused, short_or_long,
 };
 use crate::patience::until;
 use crate::recipe::{Flavour, Recipe};
 
 const NAMES: usize = 8;
-const ROUNDS: usize = 1_000;
+/// The rounds in which a defect must be detected.
+const ROUNDS_MAX: usize = 1_000;
 /// One in this many rounds each winner crashes, and the name stays taken until it expires.
-const CRASH_EVERY: usize = 25;
+const CRASH_EVERY: usize = 5;
 const CRASH_TTL: Duration = Duration::from_millis(100);
 const TTL: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_rounds_against_the_plain_recipe_have_one_holder() {
+async fn contests_with_the_plain_recipe_have_one_holder() {
     assert_is_clean(Use::Exclusive).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_rounds_have_no_permit_beside_the_recipes_lock() {
+async fn contests_have_no_permit_beside_the_recipes_lock() {
     assert_is_clean(Use::Permits(2)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_rounds_have_no_reader_beside_the_recipes_lock() {
+async fn contests_have_no_reader_beside_the_recipes_lock() {
     assert_is_clean(Use::Readers).await;
 }
 
 async fn assert_is_clean(how: Use) {
-    let seen = contest(Flavour::Correct, how).await;
+    let rounds = short_or_long(100, 1_000);
+    let seen = contest(Flavour::Correct, how, rounds).await;
     assert_eq!(seen.too_many, 0, "{seen:?}");
     // Both had a share, or it was no contest.
-    assert!(seen.ours > ROUNDS / 20 && seen.theirs > ROUNDS / 20, "{seen:?}");
+    assert!(seen.ours > rounds / 20 && seen.theirs > rounds / 20, "{seen:?}");
     assert_eq!(seen.ours_together > 0, how != Use::Exclusive, "{seen:?}");
 }
 
@@ -58,7 +60,7 @@ async fn the_contest_detects_each_defect() {
         (Flavour::ReleasesByNameAlone, Use::Readers),
         (Flavour::Correct, Use::Permits(3)),
     ] {
-        let seen = contest(flavour, how).await;
+        let seen = contest(flavour, how, ROUNDS_MAX).await;
         assert!(seen.too_many > 0, "{flavour:?}, {how:?}: {seen:?}");
     }
 }
@@ -139,7 +141,7 @@ enum Side {
 
 /// Runs the rounds, on several names at once, until one of them has seen too many holders. In each, tasks of ours and
 /// two of theirs want the same name.
-async fn contest(flavour: Flavour, how: Use) -> Tally {
+async fn contest(flavour: Flavour, how: Use, rounds: usize) -> Tally {
     let server = Server::shared();
     let database = migrated(server).await;
     let theirs = Recipe::new(&database.through(&server.client().await), flavour);
@@ -152,6 +154,7 @@ async fn contest(flavour: Flavour, how: Use) -> Tally {
             ours: builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap(),
             theirs: theirs.clone(),
             how,
+            rounds: rounds / NAMES,
             inside: Arc::default(),
             seen: Arc::clone(&seen),
         };
@@ -169,6 +172,7 @@ struct Contest {
     ours: LeaseManager,
     theirs: Recipe,
     how: Use,
+    rounds: usize,
     /// How many holders of each side are inside, as the guarded resource sees them.
     inside: Arc<Mutex<[usize; 2]>>,
     /// The result for all names.
@@ -177,7 +181,7 @@ struct Contest {
 
 impl Contest {
     async fn run(self) {
-        for round in 1..=ROUNDS / NAMES {
+        for round in 1..=self.rounds {
             if self.seen.lock().unwrap().too_many > 0 {
                 break;
             }

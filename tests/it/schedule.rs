@@ -7,9 +7,9 @@ use futures_util::future::join_all;
 use mongo_lease::{Error, LeaseInfo, LeaseManager, Run, ScheduledJob};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::both::check;
+use crate::both::{Backend, check};
 use crate::common::{SHORT_TTL, builder, document, setup};
-use crate::patience::{BUSY_MACHINE, soon, until};
+use crate::patience::{pass, soon, until};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -62,7 +62,7 @@ async fn within_at_least_it_runs_once_and_behind_it_again() {
         let (leases, others) = (backend.manager().await, backend.manager().await);
         let runs = AtomicUsize::new(0);
         let on = |leases: &LeaseManager| {
-            ScheduledJob::new(leases, "job").at_least(BUSY_MACHINE).at_most(LONG)
+            ScheduledJob::new(leases, "job").at_least(LONG).at_most(2 * LONG)
         };
         let (here, there) = (on(&leases), on(&others));
         assert_eq!(start(&here, &runs).await.done(), Some(1));
@@ -70,8 +70,12 @@ async fn within_at_least_it_runs_once_and_behind_it_again() {
         assert!(matches!(start(&there, &runs).await, Run::Skipped(_)));
         assert!(matches!(start(&here, &runs).await, Run::Skipped(_)));
         assert_eq!(runs.load(Ordering::Relaxed), 1);
-        let again = until("the next start", async || start(&there, &runs).await.done()).await;
-        assert_eq!(again, 2);
+        // For this the clock must not be the machine's.
+        if let Backend::Memory(_) = backend {
+            pass(LONG).await;
+            let again = until("the next start", async || start(&there, &runs).await.done()).await;
+            assert_eq!(again, 2);
+        }
     })
     .await;
 }

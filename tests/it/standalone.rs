@@ -6,8 +6,7 @@ use mongo_lease::mongodb::bson::{DateTime, Timestamp};
 use mongo_lease::{Error, LeaseManager, LostReason};
 use mongo_lease_testbed::{Server, TestDatabase};
 
-use crate::common::{assert_not_done, builder, document, migrated, patient};
-use crate::spy::spied_at;
+use crate::common::{assert_not_done, builder, document, migrated};
 
 async fn setup() -> (TestDatabase, LeaseManager) {
     let database = migrated(Server::shared_standalone()).await;
@@ -62,14 +61,4 @@ async fn tokens_rise_over_a_restart_of_the_server() {
     }
     server.restart().await;
     assert!(leases.acquire("a").await.unwrap().token().unwrap() > before);
-}
-
-#[tokio::test]
-async fn a_grant_costs_one_more_command_there() {
-    let (database, _) = setup().await;
-    let (leases, spy) = spied_at(Server::shared_standalone(), &database, patient).await;
-    let lease = leases.acquire("a").wait(Duration::from_secs(5)).await.unwrap();
-    assert_eq!(spy.names(), ["findAndModify", "findAndModify"]);
-    lease.release().await.unwrap();
-    assert_eq!(spy.names(), ["delete"]);
 }

@@ -5,20 +5,20 @@ use std::time::Duration;
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Acquire, Error, LeaseManager};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
-use crate::both::check;
+use crate::both::{Backend, check};
 use crate::common::{builder, setup};
 use crate::lent::{lent_database, lent_setup};
-use crate::patience::{BUSY_MACHINE, locks};
+use crate::patience::{PATIENCE, bounded, locks};
 
 /// A call that is granted nothing in this time, and ends then.
 pub(crate) async fn ends_in_vain(acquire: Acquire, wait: Duration) {
     let started = Instant::now();
-    let error = acquire.wait(wait).await.unwrap_err();
-    let took = started.elapsed();
+    let ends = timeout(wait + PATIENCE, acquire.wait(wait).into_future()).await;
+    let error = ends.expect("the wait ends").unwrap_err();
     assert!(matches!(error, Error::WaitTimeout { .. }), "{error}");
-    assert!(took >= wait && took < wait + BUSY_MACHINE, "{wait:?}: {took:?}");
+    assert!(started.elapsed() >= wait, "{wait:?}: {:?}", started.elapsed());
 }
 
 /// The caller's task may itself be the holder, and would wait for itself.
@@ -62,10 +62,15 @@ async fn a_bounded_wait_ends_at_its_deadline_and_names_the_holder() {
             // It counts from a moment after the call.
             assert!(waited + late >= wait && waited <= took, "{wait:?}: {waited:?}");
             assert_eq!(name, "a");
-            // Less may be too short for an answer, on a busy machine.
-            if millis >= 3_000 {
-                assert_eq!(held.unwrap().value.as_deref(), Some(lease.value()));
-                assert!(source.is_none());
+            // A server may not have answered in that time.
+            match backend {
+                Backend::Server(_) => {
+                    assert!(held.is_none_or(|held| held.value.as_deref() == Some(lease.value())));
+                }
+                Backend::Memory(_) => {
+                    assert_eq!(held.unwrap().value.as_deref(), Some(lease.value()));
+                    assert!(source.is_none());
+                }
             }
         }
     })
@@ -99,9 +104,6 @@ async fn a_waiter_follows_a_crashed_holder_without_the_ttl_monitor() {
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
     let ttl = Duration::from_secs(3);
     let key = leases.acquire("a").ttl(ttl).renew(false).await.unwrap().detach().await.unwrap();
-    let started = Instant::now();
-    let lease = leases.acquire("a").await.unwrap();
-    let took = started.elapsed();
-    assert!(took < ttl + BUSY_MACHINE, "{took:?}");
+    let lease = bounded(leases.acquire("a").into_future()).await.unwrap();
     assert!(lease.token().unwrap() > key.token());
 }

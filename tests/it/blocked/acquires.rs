@@ -8,7 +8,7 @@ use mongo_lease::{Error, Event, LeaseManager, Tuning};
 use mongo_lease_testbed::Server;
 
 use super::{By, LONG, Setup, free_and_blocked, manager, names, none_has_ended, setup, waiting};
-use crate::patience::{BUSY_MACHINE, Listener, PATIENCE, joined, until, until_blocked};
+use crate::patience::{Listener, PATIENCE, joined, until, until_blocked};
 use crate::permits::all_granted;
 use crate::spy::Spy;
 
@@ -16,10 +16,10 @@ use crate::spy::Spy;
 async fn free_leases_are_granted_beside_a_blocked_one() {
     let setup = setup().await;
     let mut session = free_and_blocked(&setup.database, &["blocked"]).await;
-    let mut free = waiting(&setup.leases, names("free", 39), BUSY_MACHINE);
+    let mut free = waiting(&setup.leases, names("free", 39), PATIENCE);
     // In the middle of the others.
     let blocked = waiting(&setup.leases, ["blocked"], LONG);
-    free.extend(waiting(&setup.leases, names("more", 39), BUSY_MACHINE));
+    free.extend(waiting(&setup.leases, names("more", 39), PATIENCE));
     let _leases = all_granted(free).await;
     assert!(none_has_ended(&blocked), "the transaction was too short");
     session.abort_transaction().await.unwrap();
@@ -44,7 +44,7 @@ async fn calls_that_cannot_join_a_queue_delay_nobody() {
     let joining = waiting(&others, names("guarded", 8), LONG);
     until_blocked(&setup.server, &setup.database).await;
 
-    let free = waiting(&others, names("free", 12), BUSY_MACHINE);
+    let free = waiting(&others, names("free", 12), PATIENCE);
     // Documents that are blocked would delay each ping, and a busy machine delays one or the other.
     let is_quick = |ping| ping < idle + Duration::from_millis(1_500);
     let quick = async || is_quick(others.ping().await.unwrap()).then_some(());
@@ -69,8 +69,8 @@ async fn many_calls_for_one_blocked_lease_delay_nobody() {
     let leases = &setup.leases;
     let once = waiting(leases, ["blocked"; 14], Duration::ZERO);
     until_blocked(&setup.server, &setup.database).await;
-    let mut free = waiting(leases, names("short", 4), BUSY_MACHINE);
-    free.extend(waiting(leases, names("long", 4), 2 * BUSY_MACHINE));
+    let mut free = waiting(leases, names("short", 4), PATIENCE);
+    free.extend(waiting(leases, names("long", 4), 2 * PATIENCE));
     let _leases = all_granted(free).await;
     assert!(none_has_ended(&once), "the transaction was too short");
     session.abort_transaction().await.unwrap();

@@ -1,7 +1,5 @@
 //! Fifty leases are released, and the document of one of them is blocked.
 
-use std::time::{Duration, Instant};
-
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Lease, Released};
 
@@ -53,10 +51,7 @@ async fn leases_dropped_beside_a_blocked_one_are_free_soon() {
 async fn a_shutdown_beside_a_blocked_lease_releases_the_rest() {
     let (setup, held) = fifty().await;
     let mut session = setup.hold_up(&held[BLOCKED], By::Stranger).await;
-    let started = Instant::now();
     let report = soon("the shutdown", setup.leases.shutdown()).await;
-    // The bound is 10 s.
-    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
     assert_eq!((report.released, report.tasks_left), (LEASES - 1, 0), "{report:?}");
     assert_eq!(report.left_to_expire, ["lease:20"]);
     assert_eq!(locks(&setup.database).count_documents(doc! {}).await.unwrap(), 1);

@@ -11,7 +11,7 @@ use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::runtime::Builder;
 
 use crate::common::{assert_done, builder, known_release, migrated};
-use crate::patience::{BUSY_MACHINE, until};
+use crate::patience::{PATIENCE, until};
 
 /// Where a test's leases are.
 pub(crate) enum Backend {
@@ -72,7 +72,7 @@ impl Backend {
     /// How much later than its time something may happen. In memory these are a few ticks of the clock.
     pub(crate) fn late(&self) -> Duration {
         match self {
-            Backend::Server(_) => BUSY_MACHINE,
+            Backend::Server(_) => PATIENCE,
             Backend::Memory(_) => Duration::from_millis(5),
         }
     }

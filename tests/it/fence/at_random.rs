@@ -10,6 +10,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
 use super::{NEWER, OLDER, one, stamp, work};
+use crate::common::short_or_long;
 
 const PATHS: [&str; 9] = ["f", "m", "m.f", "m.f.x", "m.g", "a", "a.f", "m.$[]", "n"];
 
@@ -100,7 +101,8 @@ async fn whatever_is_written_the_token_stands_and_none_older_writes() {
     let mut runner = TestRunner::deterministic();
     let cases = (document(), select(vec!["f", "m.f", "n"]), update(), update());
     let (mut merged, mut applied, mut refused) = (0, 0, 0);
-    for _ in 0..1_000 {
+    let rounds = short_or_long(150, 1_000);
+    for _ in 0..rounds {
         let (before, field, first, second) = cases.new_tree(&mut runner).unwrap().current();
         let case = format!("{field} in {before}: {first:?}, then {second:?}");
         let Ok(write) = NEWER.fenced_write(field, doc! { "_id": 1 }, first) else { continue };
@@ -113,7 +115,8 @@ async fn whatever_is_written_the_token_stands_and_none_older_writes() {
             assert_eq!(behind(&work, &after, late, &case).await, None, "{case}");
         }
     }
-    assert!(merged > 200 && applied > 100 && refused > 50, "{merged} {applied} {refused}");
+    let is_enough = merged > rounds / 5 && applied > rounds / 10 && refused > rounds / 20;
+    assert!(is_enough, "{merged} {applied} {refused}");
 }
 
 /// A document that is stored has in its fence what the rule says, where both tokens were of the older holder.
@@ -123,7 +126,8 @@ async fn whatever_is_written_both_tokens_stand_as_they_should() {
     let mut runner = TestRunner::deterministic();
     let cases = (document(), select(vec!["f", "m.f", "n"]), update(), any::<bool>());
     let (mut of_readers, mut of_writers) = (0, 0);
-    for _ in 0..1_500 {
+    let rounds = short_or_long(150, 1_500);
+    for _ in 0..rounds {
         let (mut before, field, update, is_reader) = cases.new_tree(&mut runner).unwrap().current();
         let case = format!("{field} in {before}: {update:?}, by a reader: {is_reader}");
         let write = match is_reader {
@@ -142,5 +146,6 @@ async fn whatever_is_written_both_tokens_stand_as_they_should() {
         let wanted = doc! { "seen": NEWER, "exclusive": exclusive };
         assert_eq!(at(&after, field), Some(&wanted.into()), "{case}\n{after}");
     }
-    assert!(of_readers > 50 && of_writers > 50, "{of_readers} {of_writers}");
+    let least = rounds / 30;
+    assert!(of_readers > least && of_writers > least, "{of_readers} {of_writers}");
 }

@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use mongo_lease::mongodb::options::ClientOptions;
-use mongo_lease::mongodb::{Client, Database};
-use mongo_lease::{Error, LeaseManager, LeaseManagerBuilder, Tuning};
+use mongo_lease::mongodb::Database;
+use mongo_lease::{LeaseManager, LeaseManagerBuilder, Tuning};
 use mongo_lease_testbed::{Server, TestDatabase};
-use tokio::task::JoinSet;
 
 use super::queued;
-use crate::patience::Listener;
-use crate::spy::Spy;
-use crate::worker::{Worker, as_worker, orders, say, whereabouts};
+use crate::patience::{Listener, PATIENCE};
+use crate::worker::{Worker, as_worker, orders, say};
 
 /// The lease for which they wait.
 pub(super) const NAME: &str = "a";
@@ -36,7 +33,8 @@ impl Options {
         let tuning =
             Tuning::default().waiter_ttl(self.waiter_ttl).recheck_every(self.recheck_every);
         let builder = LeaseManager::builder(database).tuning(tuning).wait(super::NEVER);
-        builder.max_clock_skew(self.max_clock_skew)
+        // No test waits for a ttl.
+        builder.max_clock_skew(self.max_clock_skew).ttl(4 * PATIENCE)
     }
 }
 
@@ -76,19 +74,9 @@ pub(super) async fn token(worker: &mut Worker) -> u64 {
     token.parse().expect("a token")
 }
 
-/// As [`as_worker`], with a spy on the process's client.
-pub(crate) async fn as_spied_worker() -> Option<(Database, Spy)> {
-    as_worker().await?;
-    let (uri, name) = whereabouts();
-    let spy = Spy::default();
-    let mut options = ClientOptions::parse(uri).await.unwrap();
-    spy.listen(&mut options);
-    Some((Client::with_options(options).unwrap().database(&name), spy))
-}
-
 /// In a process that was started: carries out its orders, and returns true at its end. False in the test.
 pub(super) async fn serve() -> bool {
-    let Some((database, spy)) = as_spied_worker().await else { return false };
+    let Some(database) = as_worker().await else { return false };
     let mut orders = orders();
     let Some(first) = orders.recv().await else { return true };
     let numbers = first.split(' ').map(|number| number.parse().expect("a number"));
@@ -96,16 +84,10 @@ pub(super) async fn serve() -> bool {
     let [waiter_ttl, recheck_every, max_clock_skew] = times[..] else { panic!("{first}") };
     let options = Options { waiter_ttl, recheck_every, max_clock_skew };
     let leases = options.of(&database).build().await.unwrap();
-    spy.names();
     say("ready");
     while let Some(order) = orders.recv().await {
-        match order.split(' ').collect::<Vec<_>>()[..] {
-            ["pass"] => pass(&leases).await,
-            ["wait", count, millis] => {
-                let wait = Duration::from_millis(millis.parse().unwrap());
-                wait_in_vain(&leases, count.parse().unwrap(), wait).await;
-                say(counted(&spy.names()));
-            }
+        match &*order {
+            "pass" => pass(&leases).await,
             _ => panic!("what is {order:?}?"),
         }
     }
@@ -123,23 +105,4 @@ async fn pass(leases: &LeaseManager) {
     });
     queued(&mut events).await;
     say("queued");
-}
-
-/// Makes this many calls at once, none of which is granted the lease.
-async fn wait_in_vain(leases: &LeaseManager, count: usize, wait: Duration) {
-    let mut waiting = JoinSet::new();
-    for _ in 0..count {
-        let acquire = leases.acquire(NAME).wait(wait);
-        waiting.spawn(async move { acquire.await.map(drop) });
-    }
-    while let Some(result) = waiting.join_next().await {
-        assert!(matches!(result.unwrap(), Err(Error::WaitTimeout { .. })));
-    }
-}
-
-/// How many pings these commands are, how many openings of a stream, and how many others.
-fn counted(names: &[String]) -> String {
-    let of = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
-    let (pings, streams) = (of("ping"), of("aggregate"));
-    format!("{pings} {streams} {}", names.len() - pings - streams)
 }

@@ -1,5 +1,6 @@
 //! A store in memory puts time and trouble into the hands of a test.
 
+mod bounds;
 mod faults;
 mod shares;
 mod time;

@@ -35,7 +35,8 @@ async fn a_repeated_release_frees_nobody_elses_permit() {
     let hold = async || permits(1, 2)(&slow).renew(false).await.unwrap();
     let release_twice = async |lease: Lease, command| {
         let loss = proxy.lose_next_reply(command);
-        assert_eq!(bounded(lease.release()).await.unwrap(), Released::Unknown, "{command}");
+        // Unknown, unless a busy machine has cut the first one off: then the second one has ended it.
+        assert_done(bounded(lease.release()).await.unwrap(), command);
         assert!(loss.has_happened(), "{command}");
     };
     let lease = hold().await;

@@ -8,7 +8,7 @@ use mongo_lease::{Lease, LeaseManager, LeaseManagerBuilder, Token};
 use tokio::task::JoinSet;
 
 use crate::line::queued;
-use crate::patience::{BUSY_MACHINE, Listener, MUCH_PATIENCE, until};
+use crate::patience::{Listener, MUCH_PATIENCE, until};
 
 /// The waiters for the lease `a`.
 #[derive(Default)]
@@ -64,7 +64,6 @@ impl Crowd {
             let at = Instant::now();
             let waited = at - started;
             let lease = granted.unwrap_or_else(|error| panic!("{number}, {waited:?}: {error}"));
-            assert!(waited < MUCH_PATIENCE + BUSY_MACHINE, "{number} has waited for {waited:?}");
             let token = lease.token().unwrap();
             witness.visit(&leases, &lease).await;
             // A release that is not confirmed is tried again in the background.

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
-use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{DateTime, Document, doc};
 use mongo_lease::{Event, Lease, LeaseManager, LostReason, Tuning};
 use mongo_lease_testbed::{FailCommand, Server};
@@ -46,42 +45,6 @@ async fn until_all_renewed<'a>(
             left.values().all(|left| *left == 0).then_some(())
         })
         .await;
-}
-
-/// When the first of all leases ends.
-async fn first_end(database: &Database) -> DateTime {
-    let first = locks(database).find_one(doc! {}).sort(doc! { "expiresAt": 1 }).await.unwrap();
-    *first.unwrap().get_datetime("expiresAt").unwrap()
-}
-
-// It takes 15 s: 2,000 grants, each a journalled write, and two periods. These are long, because a lease that a busy
-// machine renews too late is lost.
-#[tokio::test]
-async fn two_thousand_leases_are_renewed_by_few_commands() {
-    const TTL: Duration = Duration::from_secs(18);
-    let (server, database) = lent_database().await;
-    let tuning = Tuning::default().max_in_flight(20).attempt_timeout(TTL / 2);
-    let leases = builder(&database).tuning(tuning);
-    let leases = leases.shutdown_timeout(MUCH_PATIENCE).build().await.unwrap();
-    let names = (0..2_000).map(|number| format!("lease:{number}"));
-    let held = acquire_all(&leases, names, TTL).await;
-
-    let before = server.command_counts().await;
-    let (started, ends) = (Instant::now(), first_end(&database).await.timestamp_millis());
-    let later = async || {
-        let now = first_end(&database).await.timestamp_millis();
-        (now >= ends + 12_000).then_some(())
-    };
-    until("each lease was renewed for two periods", later).await;
-    let updates = (server.command_counts().await - before).update;
-    let periods = started.elapsed().as_secs() / (TTL / 3).as_secs() + 1;
-
-    assert!(held.values().all(Lease::is_valid), "some were lost");
-    // One batch for their number, and more for their times: leases that were granted within a sixteenth of a period
-    // join one batch, and stay in it.
-    assert!(updates <= periods * (1 + 16), "{updates} commands in {periods} periods");
-    assert!(updates >= 2, "nothing was renewed");
-    assert_eq!(leases.shutdown().await.released, 2_000);
 }
 
 // With a test of the expiry's type that an index can answer, the server tries the TTL index as well. Where the renewed

@@ -6,10 +6,9 @@ use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Error, Lease, LostReason, Released};
 
 use crate::both::check;
-use crate::common::{assert_not_done, builder, patient};
-use crate::lent::lent_database;
+use crate::common::assert_not_done;
 use crate::line::queued;
-use crate::patience::{Listener, PATIENCE, bounded, soon};
+use crate::patience::{Listener, bounded, soon};
 
 #[tokio::test]
 async fn all_names_are_granted_in_their_order_with_a_token_each() {
@@ -137,21 +136,4 @@ async fn a_dropped_call_or_set_leaves_nothing_behind() {
         backend.until_nothing_is_left().await;
     })
     .await;
-}
-
-#[tokio::test]
-async fn a_hundred_free_names_cost_few_commands() {
-    let (server, database) = lent_database().await;
-    let leases = patient(builder(&database)).build().await.unwrap();
-    let names: Vec<String> = (0..100).map(|number| format!("name:{number}")).collect();
-    let before = server.command_counts().await;
-    let set = leases.acquire_all(names).wait(PATIENCE).await.unwrap();
-    let asked = server.command_counts().await.since(&before);
-    // Each alone, they would be a hundred.
-    assert!(asked.find_and_modify + asked.update + asked.find <= 30, "{asked:?}");
-    let before = server.command_counts().await;
-    set.release().await.unwrap();
-    let ended = server.command_counts().await.since(&before);
-    assert!(ended.delete <= 15, "{ended:?}");
-    assert!(ended.deleted >= 100, "{ended:?}");
 }

@@ -12,7 +12,6 @@ use mongo_lease::{LeaseManager, LeaseManagerBuilder};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 use crate::common::migrated;
-use crate::patience::until;
 
 /// Listens to the clients that were made with [`Spy::listen`].
 #[derive(Clone, Default)]
@@ -63,17 +62,6 @@ impl Spy {
     /// The commands that were sent since the last call, in order.
     pub(crate) fn commands(&self) -> Vec<(String, Document)> {
         std::mem::take(&mut self.heard.lock().unwrap().started)
-    }
-
-    /// The names of the commands that `round` sends. A busy machine cuts off one or the other, which is then sent
-    /// again: such a round is repeated.
-    pub(crate) async fn undisturbed(&self, round: impl AsyncFn()) -> Vec<String> {
-        let names = async || {
-            drop((self.names(), self.failures()));
-            round().await;
-            self.failures().is_empty().then(|| self.names())
-        };
-        until("a round without a failure", names).await
     }
 
     /// The commands that failed since the last call, as `name: code`.

@@ -5,12 +5,14 @@
 
 use std::io::BufRead;
 
+use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::mongodb::{Client, Database};
 pub(crate) use mongo_lease_testbed::orders;
 use mongo_lease_testbed::{LineProcess, TestDatabase, command};
 use rustix::process::Signal;
 
 use crate::patience::PATIENCE;
+use crate::spy::Spy;
 
 const URI: &str = "MONGO_LEASE_TEST_WORKER_URI";
 const DATABASE: &str = "MONGO_LEASE_TEST_WORKER_DATABASE";
@@ -22,6 +24,16 @@ pub(crate) async fn as_worker() -> Option<Database> {
     std::env::var(URI).ok()?;
     let (uri, name) = whereabouts();
     Some(Client::with_uri_str(uri).await.expect("a client").database(&name))
+}
+
+/// As [`as_worker`], with a spy on the process's client.
+pub(crate) async fn as_spied_worker() -> Option<(Database, Spy)> {
+    as_worker().await?;
+    let (uri, name) = whereabouts();
+    let spy = Spy::default();
+    let mut options = ClientOptions::parse(uri).await.unwrap();
+    spy.listen(&mut options);
+    Some((Client::with_options(options).unwrap().database(&name), spy))
 }
 
 /// The server's address and the name of the database, in a worker that makes its own client.

@@ -19,10 +19,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// The same for what takes seconds on a quiet machine: thousands of calls, or a failover among twenty clients.
 pub(crate) const MUCH_PATIENCE: Duration = Duration::from_secs(120);
 
-/// How much later than its time something may happen on a machine that does other things as well. It is less than the
-/// wait for a default ttl or for a poll, which it rules out.
-pub(crate) const BUSY_MACHINE: Duration = Duration::from_secs(10);
-
 /// How often a state without events is read.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{
     Acquire, Attempt, Error, Lease, LeaseInfo, LeaseManager, LeaseManagerBuilder, Released, Tuning,
@@ -52,6 +53,18 @@ pub(crate) fn builder(database: &TestDatabase) -> LeaseManagerBuilder {
 /// The same for a short ttl: with the default time for an attempt, which is at most half of that.
 pub(crate) fn prompt(database: &TestDatabase) -> LeaseManagerBuilder {
     LeaseManager::builder(database).owner("test")
+}
+
+/// The second one with `MONGO_LEASE_LONG=1`, and otherwise the first: a test that goes on for as long as it is told.
+pub(crate) fn short_or_long<T>(short: T, long: T) -> T {
+    let is_long = std::env::var_os("MONGO_LEASE_LONG").is_some_and(|value| value == "1");
+    if is_long { long } else { short }
+}
+
+/// The database through a client whose pool has so many connections.
+pub(crate) async fn pooled(server: &Server, database: &TestDatabase, size: u32) -> Database {
+    let client = server.client_with(|options| options.max_pool_size = Some(size)).await;
+    database.through(&client)
 }
 
 /// Asserts that the release was carried out. It may be unconfirmed: a machine that is too busy to answer an attempt in
@@ -106,4 +119,15 @@ pub(crate) async fn handed_on(lease: Lease, to: &LeaseManager) -> Lease {
     events.watching().await;
     assert_eq!(lease.release().await.expect("a hand-on"), Released::Released);
     soon("the lease is handed on", waiting).await.unwrap().expect("a lease")
+}
+
+/// A number of the server's statistics.
+pub(crate) async fn statistic(server: &Server, group: &[&str], name: &str) -> i64 {
+    let status = server.admin(doc! { "serverStatus": 1 }).await;
+    let mut at = &status;
+    for part in group {
+        at = at.get_document(part).unwrap();
+    }
+    let value = at.get(name).expect("the server counts it");
+    value.as_i64().or(value.as_i32().map(i64::from)).unwrap()
 }
