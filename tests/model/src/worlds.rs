@@ -303,7 +303,7 @@ pub const BIG: [&str; 24] = [
     "together, in line",
 ];
 
-/// The worlds that every run of `.ci/run` searches to the end. A plain `cargo test` leaves out those of [`BIG`].
+/// The worlds that `.ci/full model` searches to the end. A plain `cargo test` leaves out those of [`BIG`].
 #[must_use]
 pub fn every_run() -> Vec<Named> {
     let mut all = vec![

@@ -1,7 +1,7 @@
 //! The protocol as built holds its claims in every state of these worlds, and each deliberate mistake is found.
 //!
 //! A plain run leaves out the worlds with more than 600,000 states. `MONGO_LEASE_MODEL=all` searches these too, as
-//! `.ci/run` does, and `MONGO_LEASE_MODEL=large` the large worlds as well, which takes minutes.
+//! `.ci/full model` does, and `MONGO_LEASE_MODEL=large` the large worlds as well, which takes minutes.
 
 use std::time::Instant;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use mongo_lease_testbed::command;
 use serde_json::Value;
 
 /// A package that is to be published.
@@ -43,7 +43,7 @@ pub fn root() -> PathBuf {
 #[must_use]
 pub fn cargo(arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = command(cargo);
+    let mut command = Command::new(cargo);
     command.args(arguments).current_dir(root()).envs(variables.iter().copied());
     let output = command.output().expect("cargo");
     let errors = String::from_utf8_lossy(&output.stderr);

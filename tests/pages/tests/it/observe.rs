@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::process::Command;
 
-use mongo_lease_testbed::command;
 use serde_json::Value;
 use yaml_rust2::{Yaml, YamlLoader};
 
@@ -148,7 +148,8 @@ fn promtool(arguments: &[&str]) {
             return;
         }
     };
-    let output = command(binary).args(arguments).current_dir(root()).output().expect("promtool");
+    let output =
+        Command::new(binary).args(arguments).current_dir(root()).output().expect("promtool");
     assert!(output.status.success(), "{arguments:?}:\n{}", promtool::text(&output));
     assert!(promtool::text(&output).contains("SUCCESS"), "{}", promtool::text(&output));
 }
