@@ -32,7 +32,7 @@ const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
 ///
 /// The leader holds a [`Lease`]: while that is valid, there is no other leader, under the assumptions of every lease. A
 /// leader whose process is stopped for longer than its ttl does not notice the end of its lease. So let its writes
-/// check the lease's token, or guard its transactions.
+/// check the lease's token, or be in transactions under the lease.
 ///
 /// A leader that cannot renew its lease is told to stop [some time](Election::notice) before the lease ends, so
 /// that it can finish while it is still the leader. Waiting is fair as for [`Acquire`](crate::Acquire), and a former
@@ -315,7 +315,7 @@ fn is_same(seen: &Option<LeaseInfo>, now: &Option<LeaseInfo>) -> bool {
 }
 
 impl Leadership {
-    /// The leader's lease. Its token fences the leader's writes, and [`Lease::guard`] guards its transactions.
+    /// The leader's lease. Its token fences the leader's writes, and [`Lease::transaction`] its transactions.
     pub fn lease(&self) -> &Lease {
         &self.lease
     }

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use mongo_lease_core::commands::{GrantKey, Guard, RenewHolders, RenewMany, RenewalTarget};
-use mongo_lease_core::rules::{GrantId, HoldAction, HoldEvent, MAYBE_APPLIED};
-use mongodb::ClientSession;
+use mongo_lease_core::commands::{GrantKey, RenewHolders, RenewMany};
+use mongo_lease_core::rules::{GrantId, HoldAction, HoldEvent};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, LostReason, Result};
-use crate::failure::{Failure, decode_failure};
 use crate::hold::unmatched::{Unmatched, why_unmatched};
 use crate::hold::{AgendaKey, Holding};
 use crate::options::{check_name, check_value};
@@ -28,8 +26,8 @@ use crate::token::Token;
 /// While [`is_valid`](Lease::is_valid) is true, nobody else holds the lease, provided that the clocks of the replica
 /// set's members differ by at most the manager's maximum clock skew (1 s by default). A [shared](Lease::is_shared)
 /// lease is held beside others, but by no more than its limit allows. Where that is not enough, let the guarded
-/// resource check the [`token`](Lease::token), or do the work in a transaction with [`guard`](Lease::guard): these need
-/// no clock.
+/// resource check the [`token`](Lease::token), or do the work in a [`transaction`](Lease::transaction) under the lease:
+/// these need no clock.
 ///
 /// The lease renews itself after a third of its ttl unless you turn that off. A loss is final for this `Lease`:
 /// [`lost`](Lease::lost) and [`cancellation_token`](Lease::cancellation_token) report it before anybody else can hold
@@ -38,9 +36,9 @@ use crate::token::Token;
 #[must_use = "a lease that is dropped is given back at once"]
 #[clippy::has_significant_drop]
 pub struct Lease {
-    engine: Arc<Engine>,
-    holding: Arc<Holding>,
-    number: AgendaKey,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) holding: Arc<Holding>,
+    pub(crate) number: AgendaKey,
     /// The lease was released or detached: the drop has nothing to give back.
     is_settled: bool,
 }
@@ -188,7 +186,7 @@ impl Lease {
     /// Runs `work`, and drops it if the lease is lost.
     ///
     /// Dropping the work stops it at its next `await`. Tasks that it has started go on, and commands that it has sent
-    /// may still arrive: only the token or a guarded transaction protects against those.
+    /// may still arrive: only the token or a [transaction](Lease::transaction) under the lease protects against those.
     ///
     /// # Errors
     /// [`Error::Lost`] if the lease was lost before the work had ended.
@@ -247,75 +245,8 @@ impl Lease {
         self.holding.check()
     }
 
-    /// Makes the caller's transaction commit only if the lease has been held without a break since it was granted. This
-    /// needs no clock: a former holder that does not know of its loss cannot commit.
-    ///
-    /// It writes to the lease document within the transaction, so a take-over and the transaction exclude each other.
-    /// Call it *first* in the transaction, and end the transaction within a third of the ttl: renewals of this lease,
-    /// and of no other, wait for it. The session must belong to the client of the manager's database, and must have a
-    /// transaction in progress. The call waits for the answer as long as the client does, and then reports a loss.
-    ///
-    /// # Errors
-    /// - [`Error::Lost`] if the lease is no longer held; [`Error::Damaged`] if its expiry in the document is no longer
-    ///   a date; [`Error::InvalidOption`] if the transaction began before the lease was granted. Abort the transaction
-    ///   then.
-    /// - [`Error::MongoDb`] with the driver's labels: a conflict with a renewal or a take-over is a
-    ///   `TransientTransactionError`. Then repeat the whole transaction, as `start_transaction().and_run(…)` does;
-    ///   there, `?` turns this crate's error into the driver's.
-    /// - [`Error::Unsupported`], before anything is sent: with leases in memory; and for a lease that others may
-    ///   [hold too](Lease::is_shared), whose holders' transactions would conflict in the one document.
-    ///
-    /// # Cancel safety
-    /// Avoid dropping the future: the server may or may not have carried the command out, and the transaction should be
-    /// aborted. If it was the first command of the transaction, the driver does not know that the server has begun one,
-    /// and its abort sends nothing. Until the server ends that transaction (after 60 s by default), this lease cannot
-    /// be renewed, and may be lost.
-    ///
-    /// # Examples
-    /// ```no_run
-    /// # async fn example(
-    /// #     client: mongo_lease::mongodb::Client, lease: mongo_lease::Lease,
-    /// # ) -> mongo_lease::Result<()> {
-    /// use mongo_lease::mongodb::bson::doc;
-    ///
-    /// let mut session = client.start_session().await?;
-    /// session.start_transaction().await?;
-    /// lease.guard(&mut session).await?;
-    /// let invoices = client.database("billing").collection::<mongo_lease::mongodb::bson::Document>("invoices");
-    /// invoices.insert_one(doc! { "number": 42 }).session(&mut session).await?;
-    /// session.commit_transaction().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn guard(&self, session: &mut ClientSession) -> Result<()> {
-        self.check_exclusive("guard", "transactions of two holders would conflict")?;
-        self.holding.check()?;
-        let runner = &self.engine.runner;
-        let database = runner.database()?;
-        let RenewalTarget { key, lasts } = self.holding.renewal_target();
-        let guard = Guard { key, lasts };
-        let sent = self.engine.clock().now();
-        // Before sending: from now on a bulk renewal might wait for this transaction.
-        let _ = self.holding.on(HoldEvent::Guarded, None);
-        self.engine.hints.blocked.found(self.name());
-        // This continues even if the lease is lost meanwhile. Otherwise the driver would not know that the transaction
-        // has begun, and would leave it open on the server, where it blocks the document for later holders.
-        // No task of the runner sends it: a session cannot be lent to one. Its deadline is the transaction's.
-        let command = guard.build(runner.collection(), sent);
-        let reply = database.run_command(command).session(session).await?;
-        match guard.decode(&reply, sent) {
-            Ok(guarded) if guarded.matched > 0 => self.holding.check(),
-            Ok(_) => {
-                let reason = "the transaction began before the lease was granted";
-                let too_early = Error::invalid_option("session", reason);
-                self.not_matched(self.engine.policy(), too_early).await
-            }
-            Err(error) => Err(Failure { outcome: MAYBE_APPLIED, ..decode_failure(error) }.into()),
-        }
-    }
-
     /// Returns an error where others may hold the lease too.
-    fn check_exclusive(&self, method: &str, reason: &str) -> Result<()> {
+    pub(crate) fn check_exclusive(&self, method: &str, reason: &str) -> Result<()> {
         let missing = || format!("`{method}` works for exclusive leases only: {reason}");
         if self.is_shared() { Err(Error::unsupported(missing())) } else { Ok(()) }
     }

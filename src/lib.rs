@@ -30,6 +30,7 @@ mod scheduled_job;
 mod several;
 mod telemetry;
 mod token;
+mod transaction;
 mod wait;
 
 pub use acquire::semaphore::Semaphore;
@@ -54,6 +55,7 @@ pub use scheduled_job::{Run, ScheduledJob};
 pub use several::{AcquireAll, LeaseSet};
 pub use telemetry::Event;
 pub use token::{ParseTokenError, Token};
+pub use transaction::Transaction;
 
 pub use chrono;
 pub use mongo_lease_core::info::{LeaseHolder, LeaseInfo, LeaseState, MetadataError};

@@ -48,7 +48,7 @@ use simulated::SimulatedProcess;
 /// runtime alone. Timers of your own follow tokio's clock, and `advance` does not move them.
 ///
 /// # What it is not
-/// It has no transactions: [`Lease::guard`](crate::Lease::guard) fails with
+/// It has no transactions: [`Lease::transaction`](crate::Lease::transaction) fails with
 /// [`Error::Unsupported`](crate::Error::Unsupported). It shows nothing of a server's speed, indexes, privileges,
 /// failovers, or of documents that another program writes. For these, test with a real server.
 #[derive(Clone)]

@@ -72,7 +72,7 @@ pub(crate) enum Task {
     #[command(after_help = exit_codes())]
     Release(Release),
     /// Checks everything that leases depend on: indexes, topology, write concern, clocks, the TTL monitor, privileges,
-    /// the history window. It changes nothing
+    /// the history window, how long transactions last. It changes nothing
     Doctor(Doctor),
     /// Prints the completions for a shell
     Completions(Completions),
@@ -291,6 +291,11 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "DURATION", default_value = "1s")]
     #[arg(value_parser = humantime::parse_duration)]
     pub(crate) max_clock_skew: Duration,
+
+    /// The ttl of the services' leases: compared with how long a server lets transactions last
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    #[arg(value_parser = humantime::parse_duration)]
+    pub(crate) ttl: Duration,
 
     /// Writes JSON
     #[arg(long)]

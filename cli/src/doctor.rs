@@ -31,6 +31,8 @@ struct Patient<'a> {
     options: &'a Options,
     /// The manager's maximum clock skew, which the members' clocks must respect.
     max_clock_skew: Duration,
+    /// The ttl of the services' leases.
+    ttl: Duration,
 }
 
 /// Runs all checks, and prints their findings.
@@ -40,7 +42,8 @@ pub(crate) async fn doctor(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let connected = connect::connect(options).await?;
-    let patient = Patient { connected: &connected, options, max_clock_skew: task.max_clock_skew };
+    let Doctor { max_clock_skew, ttl, .. } = *task;
+    let patient = Patient { connected: &connected, options, max_clock_skew, ttl };
     let walks = walks::Walks::start(&patient).await;
     let findings = [
         members::server(&patient).await,
@@ -52,6 +55,7 @@ pub(crate) async fn doctor(
         clocks::clocks(&patient).await,
         parameters::ttl_monitor(&patient).await,
         parameters::history_window(&patient).await,
+        parameters::transactions(&patient).await,
         oplog::oplog(&patient).await,
         permits::permits(&patient).await,
         walks.finish(&patient).await,

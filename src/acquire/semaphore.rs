@@ -44,9 +44,10 @@ impl Acquire {
 /// them writes to one document, and a longer [`ttl`](Acquire::ttl) means fewer writes.
 ///
 /// A limit of 1 is an exclusive lease. With a limit above 1, the token says who came later only between leases that
-/// exclude each other; [`metadata`](Acquire::metadata) has at most 256 bytes; [`Lease::guard`](crate::Lease::guard) and
-/// [`Lease::detach`](crate::Lease::detach) fail with [`Error::Unsupported`](crate::Error::Unsupported), and so does the
-/// call itself on a standalone server; and [`hold_at_least`](Acquire::hold_at_least) is refused.
+/// exclude each other; [`metadata`](Acquire::metadata) has at most 256 bytes;
+/// [`Lease::transaction`](crate::Lease::transaction) and [`Lease::detach`](crate::Lease::detach) fail with
+/// [`Error::Unsupported`](crate::Error::Unsupported), and so does the call itself on a standalone server; and
+/// [`hold_at_least`](Acquire::hold_at_least) is refused.
 ///
 /// # Examples
 /// ```no_run

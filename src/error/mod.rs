@@ -142,10 +142,37 @@ pub enum Error {
         /// The driver's error, if there was one.
         source: Option<mongodb::error::Error>,
     },
+    /// Whether a [transaction](crate::Transaction::commit) was committed is unknown: no answer to its commit has told
+    /// within 30 s. To repeat the whole transaction may carry it out twice.
+    #[error(
+        "whether the transaction under lease {name:?} was committed is unknown{}",
+        describe_cause(.source)
+    )]
+    #[non_exhaustive]
+    CommitUnknown {
+        /// The lease's name.
+        name: String,
+        /// The driver's last error, if there was one.
+        source: Option<mongodb::error::Error>,
+    },
+    /// A [transaction](crate::Transaction) was open for longer than its lease is valid without a renewal. It was
+    /// aborted; to repeat it cannot help.
+    #[error(
+        "a transaction under lease {name:?} took longer than the lease is valid without a \
+         renewal: give the lease a ttl longer than {}, or do less in the transaction",
+        human(*.ttl)
+    )]
+    #[non_exhaustive]
+    TransactionTooLong {
+        /// The lease's name.
+        name: String,
+        /// The lease's ttl.
+        ttl: Duration,
+    },
     /// The database refused, or could not be reached. Nothing was written. The message names the addresses that the
     /// driver tried, and why each of them failed.
     #[error("{}", driver::describe(.0))]
-    MongoDb(#[from] mongodb::error::Error),
+    MongoDb(#[source] mongodb::error::Error),
 }
 
 /// Why a lease was lost.
@@ -211,6 +238,8 @@ impl Error {
             Error::ShutDown => "shut_down",
             Error::Stopped => "stopped",
             Error::Unknown { .. } => "unknown",
+            Error::CommitUnknown { .. } => "commit_unknown",
+            Error::TransactionTooLong { .. } => "transaction_too_long",
             Error::MongoDb(_) => "mongodb",
         }
     }
@@ -220,6 +249,7 @@ impl Error {
     pub(crate) fn server_code(&self) -> Option<i32> {
         if let Error::MissingPrivilege { source, .. }
         | Error::Unknown { source: Some(source), .. }
+        | Error::CommitUnknown { source: Some(source), .. }
         | Error::MongoDb(source) = self
         {
             return driver::code(source);
@@ -274,6 +304,17 @@ impl From<Error> for mongodb::error::Error {
             return source;
         }
         mongodb::error::Error::custom(error)
+    }
+}
+
+/// An error of this crate that a callback of the driver's has carried, as it was; every other one as
+/// [`Error::MongoDb`].
+impl From<mongodb::error::Error> for Error {
+    fn from(error: mongodb::error::Error) -> Error {
+        match error.get_custom::<Error>() {
+            Some(own) => own.clone(),
+            None => Error::MongoDb(error),
+        }
     }
 }
 

@@ -22,8 +22,10 @@ impl Error {
     ///   [`NotMigrated`](Error::NotMigrated), [`MissingPrivilege`](Error::MissingPrivilege),
     ///   [`Damaged`](Error::Damaged), [`Unsupported`](Error::Unsupported), other errors of `MongoDb` such as a refused
     ///   login); or the handle is done ([`Lost`](Error::Lost), [`ShutDown`](Error::ShutDown),
-    ///   [`Stopped`](Error::Stopped)). After `Lost` a new acquire may succeed. Whether the interrupted work may be
-    ///   repeated, only its author knows.
+    ///   [`Stopped`](Error::Stopped)); or a transaction that is repeated may be carried out twice
+    ///   ([`CommitUnknown`](Error::CommitUnknown)), or take too long again
+    ///   ([`TransactionTooLong`](Error::TransactionTooLong)). After `Lost` a new acquire may succeed. Whether the
+    ///   interrupted work may be repeated, only its author knows.
     ///
     /// It is a guess about the next call and says nothing about this one: after [`Unknown`](Error::Unknown), the
     /// operation may have taken effect. The crate has retried within the call's time already: wait between calls, for
@@ -54,6 +56,8 @@ impl Error {
             | Error::InvalidOption { .. }
             | Error::InvalidName { .. }
             | Error::Unsupported { .. }
+            | Error::CommitUnknown { .. }
+            | Error::TransactionTooLong { .. }
             | Error::ShutDown
             | Error::Stopped => false,
         }

@@ -126,6 +126,9 @@ fn every_error() -> Vec<(Error, bool)> {
         (Error::Unsupported { missing: reason() }, false),
         (Error::ShutDown, false),
         (Error::Stopped, false),
+        (Error::CommitUnknown { name: name(), source: None }, false),
+        (Error::CommitUnknown { name: name(), source: Some(down()) }, false),
+        (Error::TransactionTooLong { name: name(), ttl: Duration::from_secs(5) }, false),
         (unknown(None), true),
         (unknown(Some(down())), true),
         (Error::MongoDb(down()), true),
@@ -192,6 +195,22 @@ fn a_loss_is_told_and_serialized_with_its_details() {
     ] {
         assert_eq!(serde_json::to_string(&reason).expect("JSON"), json);
     }
+}
+
+/// It was `MongoDb("Custom user error")`, and transient.
+#[test]
+fn an_error_comes_out_of_the_drivers_as_it_went_in() {
+    for (error, is_transient) in every_error() {
+        let (kind, text) = (error.kind(), error.to_string());
+        let inside = matches!(error, Error::Unknown { source: Some(_), .. });
+        let out = Error::from(DriverError::from(error));
+        // The driver's own error says what it says, with its labels.
+        let wanted = if inside { ("mongodb", out.to_string()) } else { (kind, text) };
+        assert_eq!((out.kind(), out.to_string()), wanted);
+        assert_eq!(out.is_transient(), is_transient, "{out:?}");
+    }
+    let foreign = Error::from(DriverError::custom("another program's"));
+    assert_eq!(foreign.kind(), "mongodb");
 }
 
 /// `fn main() -> Result<()>` prints an error so.

@@ -5,6 +5,7 @@ mod renewals;
 pub(crate) mod renewer;
 pub(crate) mod unmatched;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use mongo_lease_core::commands::{Form, GrantKey, GrantMatch, ReleaseTarget, Rene
 use mongo_lease_core::rules::{
     HoldAction, HoldEvent, HoldOptions, Holder, Instant, Permits, Timing,
 };
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -41,6 +43,13 @@ pub(crate) struct Holding {
     /// Created when it is first needed.
     lost: OnceLock<CancellationToken>,
     reason: OnceLock<LostReason>,
+    /// Notified when a renewal was answered.
+    renewal_answered: Notify,
+    /// A transaction that was to write to the lease's document last has met a conflict there: the next one does so
+    /// first.
+    guards_first: AtomicBool,
+    /// A transaction that blocked the lease's document was open when the validity ended.
+    was_outlived: AtomicBool,
     events: Events,
     clock: Clock,
 }
@@ -96,6 +105,9 @@ impl Holding {
             first_expiry: (grant.expires_at, now),
             lost: OnceLock::new(),
             reason: OnceLock::new(),
+            renewal_answered: Notify::new(),
+            guards_first: AtomicBool::new(false),
+            was_outlived: AtomicBool::new(false),
             events,
             clock,
         }
@@ -198,6 +210,9 @@ impl Holding {
         // Read under the lock: events must be judged in the order of their times.
         let now = self.clock.now();
         let next = holder.on(&self.timing, now, event);
+        if event != HoldEvent::Timer || matches!(next, HoldAction::Lost(_)) {
+            self.renewal_answered.notify_waiters();
+        }
         if let HoldAction::Lost(loss) = next {
             let reason = loss::reason(loss, found, now);
             // Under the lock: any task that sees the loss also sees the reason.
@@ -209,6 +224,40 @@ impl Holding {
             }
         }
         next
+    }
+
+    /// Waits until no renewal is under way, or its time is over.
+    pub(crate) async fn no_renewal_under_way(&self) {
+        loop {
+            let answered = self.renewal_answered.notified();
+            let under_way = self.holder.lock().renewal_under_way(&self.timing);
+            let Some(deadline) = under_way else { return };
+            if self.clock.before(deadline, answered).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn guards_first(&self) -> bool {
+        self.guards_first.load(Ordering::Acquire)
+    }
+
+    /// Notes whether the next transaction has to guard first.
+    pub(crate) fn guard_first(&self, first: bool) {
+        self.guards_first.store(first, Ordering::Release);
+    }
+
+    /// Whether a transaction of its own has kept the lease from being renewed until it was lost.
+    pub(crate) fn was_outlived(&self) -> bool {
+        self.was_outlived.load(Ordering::Acquire)
+    }
+
+    /// Notes that a transaction blocked the lease's document when the lease was lost. It counts if renewals failed: a
+    /// process that stood still was lost without it.
+    pub(crate) fn outlived(&self) {
+        if let Some(LostReason::OutOfReach { .. }) = self.reason.get() {
+            self.was_outlived.store(true, Ordering::Release);
+        }
     }
 
     /// Ends the lease at its holder's wish. Returns false if it had already ended.

@@ -128,6 +128,18 @@ impl Renewer {
     pub(crate) fn look_again(&self, number: AgendaKey) {
         self.shared.schedule(number, Instant::START);
     }
+
+    /// Puts a holding at the moment that its rules name, which an event has changed.
+    pub(crate) fn reschedule(&self, number: AgendaKey, holding: &Holding) {
+        let at = holding.wake_at();
+        let mut agenda = self.shared.agenda.lock();
+        agenda.schedule(number, at);
+        let is_sooner = agenda.wakes_at.is_some_and(|wakes_at| at < wakes_at);
+        drop(agenda);
+        if is_sooner {
+            self.shared.sooner.notify_one();
+        }
+    }
 }
 
 impl Agenda {

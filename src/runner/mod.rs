@@ -1,7 +1,7 @@
 //! Runs commands: each in its own task, with a deadline, within the slots.
 //!
-//! This module alone starts tasks. It sends every command, except `guard` and fenced writes: these run in the caller's
-//! own future. Invariants:
+//! This module alone starts tasks. It sends every command, except those of a transaction, in tasks that own its
+//! session, and fenced writes, in the caller's own future. Invariants:
 //!
 //! 1. A driver future that may write is never dropped: that would close its connection, and the write could still
 //!    happen. The task that polls it goes on after the caller has stopped waiting.

@@ -6,5 +6,5 @@ mod acquires;
 mod releases;
 mod shared;
 
-use crate::blocking::{By, LONG, Setup, manager, names, none_has_ended, setup, waiting};
+use crate::blocking::{LONG, Setup, manager, names, none_has_ended, setup, waiting};
 pub(crate) use crate::blocking::{free_and_blocked, start_releases, transaction, transaction_on};

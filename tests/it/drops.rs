@@ -10,13 +10,10 @@ use futures_util::{FutureExt, StreamExt};
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Error, Lease, LostReason};
 
-use crate::blocked::transaction;
 use crate::both::check;
 use crate::common::{SHORT_TTL, assert_done, document, setup};
 use crate::keys::lost;
-use crate::patience::{
-    Listener, PATIENCE, expires_at, locks, until, until_free, until_nothing_is_left,
-};
+use crate::patience::{Listener, PATIENCE, expires_at, until, until_free, until_nothing_is_left};
 
 /// Polls the future until it has sent a command to the database, and drops it.
 ///
@@ -176,18 +173,4 @@ async fn dropped_looks_renewals_and_runs_leave_the_lease_held() {
     assert_eq!(leases.get("a").await.unwrap().unwrap().value.as_deref(), Some(lease.value()));
     drop(lease);
     assert_eq!(leases.shutdown().await.tasks_left, 0);
-}
-
-#[tokio::test]
-async fn a_dropped_guard_leaves_lease_held_and_transaction_abortable() {
-    let (database, leases) = setup().await;
-    let mut events = Listener::of(&leases);
-    let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-    let mut session = transaction(&database).await;
-    // The driver aborts on the server only a transaction that it knows to have begun there.
-    locks(&database).find_one(doc! {}).session(&mut session).await.unwrap();
-    begin_and_drop(lease.guard(&mut session)).await;
-    session.abort_transaction().await.unwrap();
-    events.renewals("a", 1).await;
-    assert!(lease.is_valid());
 }

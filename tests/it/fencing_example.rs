@@ -17,14 +17,14 @@ By token
   There are 5 apples.
 
 By transaction
-  Another holder begins a transaction, guards it, and writes 4 apples in it: accepted.
+  Another holder begins a transaction under the lease, and writes 4 apples: accepted.
   It is stopped before its commit.
-  The lease has run out. But the guard is a write to the lease's own document: as
-  long as the transaction is open, nobody is granted the lease. The server ends the
-  transaction when it has been open for too long, and a successor is granted it.
-  It writes 3: accepted.
+  A successor is granted it after SOME s: the open transaction keeps nobody from it.
+  It keeps the apples, until the server ends it because it has been open for too long.
+  Then the successor writes 3: accepted.
   The holder wakes, and commits: refused.
-  Why: either the guard is committed or the lease is granted to another, never both.
+  Why: the commit writes to the lease's own document, in the same transaction. Either
+  that is committed or the lease is granted to another, never both.
   There are 3 apples.
 ";
 

@@ -15,8 +15,7 @@
 //! | A call without a wait went on for 5 s during a shutdown | `a_call_that_asks_once_ends_with_the_shutdown` |
 //! | Renewals were not batched: 178 commands for 2,000 leases in three periods instead of 39 | `two_thousand_leases_are_renewed_by_few_commands` |
 //! | The server's reply that a document held a bulk renewal up came too late, and other leases were lost | `a_document_in_a_transaction_does_not_delay_other_renewals` |
-//! | A guard in a transaction older than the lease was taken for a loss | `a_transaction_from_before_the_grant_is_refused_by_guard` |
-//! | A renewal of a damaged document was reported as a release by somebody else | `a_corrupt_expiry_is_neither_guarded_nor_renewed_but_reported` |
+//! | A renewal of a damaged document was reported as a release by somebody else | `of_a_damaged_document_a_guard_and_a_renewal_report_it` |
 //! | An expiry near the beginning of time was shown as held for ever | `no_expiry_null_and_a_past_date_are_free` |
 //! | A listing never ended when a name was an array | `documents_of_other_programs_with_odd_names_are_passed_over` |
 //! | A name that stayed blocked after its release could not be freed by an operator | `an_operator_can_free_a_name_kept_by_hold_at_least` |
@@ -32,7 +31,7 @@
 //! | A loss to a tombstone that keeps the name blocked was reported as a take-over | `a_loss_to_a_tombstone_reads_removed_also_where_it_is_kept` |
 //! | A manager that released a thousand leases in five minutes made tombstones although the option was off | `every_release_deletes_unless_told_otherwise` |
 //! | The error at the end of a wait said how long the lease was still held, by an answer that was long out of date | `a_wait_timeout_names_the_last_known_holder` |
-//! | Fifty leases were dropped, one under an open guard: all fifty stayed held for their ttl, and no waiter was promoted | `leases_dropped_beside_a_guarded_one_are_free_soon`, `leases_dropped_beside_a_blocked_one_are_free_soon` |
+//! | Fifty leases were dropped, one under an open guard: all fifty stayed held for their ttl, and no waiter was promoted | `leases_dropped_beside_a_blocked_one_are_free_soon` |
 //! | A shutdown beside one blocked lease released none of fifty, took its whole bound and left tasks behind | `a_shutdown_beside_a_blocked_lease_releases_the_rest`, `a_shutdown_ends_the_give_back_of_a_blocked_lease` |
 //! | Releases in one command with a blocked lease took 5 s, and were `Unknown` | `releases_beside_that_of_a_blocked_lease_are_answered`, `each_of_several_blocked_leases_is_found` |
 //! | Calls for free leases timed out in one command with a call for a blocked one: its deadline was the latest of all | `free_leases_are_granted_beside_a_blocked_one` |
@@ -97,6 +96,11 @@
 //! | A release deleted or buried a damaged document, or handed it off, and a release of permits called it not held | `no_handle_releases_a_damaged_lease`, `no_release_by_name_ends_a_damaged_lease`, `a_shutdown_leaves_damaged_leases_and_names_them`, `every_other_type_is_held_and_reported_as_damaged`, and the model (`a release of a damaged document`) |
 //! | Foreign texts in errors and in a lease's text could command a terminal; a damaged list was shown as "4294967295 of 0 permits"; a key that was made up was called resumed | `foreign_texts_are_escaped`, `no_decoder_panics_or_believes_what_is_not_there`, `a_forged_key_is_not_called_resumed` |
 //! | A resumed lease was valid for the default ttl where that in its document was null, and the server had not prolonged it | `a_damaged_ttl_prolongs_no_resumed_lease` |
+//! | A guard that was called after a commit, or without a transaction, said `Ok`: a former holder's write was stored beside the next one | `a_commit_after_one_by_the_session_says_that_nothing_was_guarded`, by a review |
+//! | A guard failed for every client whose read preference is not primary, as an error to be repeated for ever | `every_client_can_use_it`, by a review |
+//! | A loss that went through the driver's `and_run` came out as `Custom user error`, and transient | `an_error_comes_out_of_the_drivers_as_it_went_in`, by a review |
+//! | A holder that died behind its guard blocked the name for 63 to 83 s, with a ttl of 5 s | `a_process_that_was_stopped_in_a_transaction_blocks_no_grant`, by a review |
+//! | On a standalone server a guard ended in a driver's advice to switch retries off | `on_a_standalone_server_it_is_unsupported`, by a review |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]
@@ -109,6 +113,7 @@ mod churn;
 mod clients;
 mod clocks;
 mod cost;
+mod daemon_example;
 mod damaged_releases;
 mod deadlines;
 mod dev_example;
@@ -122,7 +127,6 @@ mod fence;
 mod fencing_example;
 mod fencing_tokens;
 mod first_upsert;
-mod guard;
 mod home_made;
 mod indexes;
 mod inspect;
@@ -159,6 +163,7 @@ mod together;
 mod tower_layer;
 #[cfg(feature = "tracing")]
 mod tracing;
+mod transactions;
 mod user_strings;
 mod waiting;
 

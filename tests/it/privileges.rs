@@ -38,10 +38,8 @@ async fn the_role_on_the_operators_page_suffices_as_printed() {
     crate::clients::everything_works(&leases).await;
 
     let lease = leases.acquire("c").await.expect("a lease");
-    let mut session = user.client().start_session().await.unwrap();
-    session.start_transaction().await.unwrap();
-    lease.guard(&mut session).await.expect("a guard");
-    session.commit_transaction().await.expect("a commit");
+    let tx = lease.transaction().await.expect("a transaction");
+    tx.commit().await.expect("a commit");
 
     let other = LeaseManager::builder(&user).build().await.expect("a manager");
     let lease = handed_on(lease, &other).await;

@@ -15,9 +15,9 @@ use std::path::PathBuf;
 /// `engine`. Below it come the tasks, the runner, and at the bottom what knows nothing of the others. The protocol with
 /// its commands is a package of its own, `core`, and so is what carries them out in memory, `memory`.
 const MODULES: &str = "\
-    election scheduled_job several builder manager acquire lease list fencing engine wait hold \
-    release indexes retry batch hints runner telemetry options error failure memory clock token \
-    lock mistake";
+    election scheduled_job several builder manager acquire transaction lease list fencing engine \
+    wait hold release indexes retry batch hints runner telemetry options error failure memory \
+    clock token lock mistake";
 
 /// The folders of the library and of the packages that it is made of. Files are named by their paths below them.
 const HOUSE: [&str; 4] = ["src", "core/src", "memory/src", "tower/src"];
@@ -39,8 +39,8 @@ const BANS: [(&str, &[&str]); 17] = [
     ("Realtime", &[]),
     ("rand::", &["clock/"]),
     ("tokio::time", &["clock/"]),
-    // Commands are sent by the runner; the one exception needs the caller's session.
-    ("run_command(", &["runner/", "lease.rs"]),
+    // Commands are sent by the runner; those of a transaction need its session.
+    ("run_command(", &["runner/", "transaction/"]),
     // And they are written in `core`. A fence is the user's own filter.
     ("doc! {", &["fencing/"]),
     // The driver decides which BSON library it is.

@@ -17,21 +17,10 @@ use crate::waiters::Waiting;
 /// Longer than any test here.
 pub(crate) const LONG: Duration = Duration::from_secs(300);
 
-/// How a document is blocked.
-#[derive(Clone, Copy)]
-pub(crate) enum By {
-    /// Its holder guards a transaction with it, and knows that.
-    Guard,
-    /// A transaction that the manager does not know of.
-    Stranger,
-}
-
 /// A server on which no transaction ends by itself during a test.
 pub(crate) struct Setup {
     pub(crate) server: LentServer,
     pub(crate) database: TestDatabase,
-    /// By the manager's own client: the sessions of its guards come from it.
-    pub(crate) own: Database,
     pub(crate) leases: LeaseManager,
 }
 
@@ -39,7 +28,7 @@ pub(crate) async fn setup() -> Setup {
     let (server, database) = lent_database().await;
     let own = database.through(&server.client().await);
     let leases = manager(&own).await;
-    Setup { server, database, own, leases }
+    Setup { server, database, leases }
 }
 
 pub(crate) async fn manager(own: &Database) -> LeaseManager {
@@ -66,15 +55,8 @@ impl Setup {
     }
 
     /// Begins a transaction that holds this lease's document up.
-    pub(crate) async fn hold_up(&self, lease: &Lease, by: By) -> ClientSession {
-        match by {
-            By::Guard => {
-                let mut session = transaction(&self.own).await;
-                lease.guard(&mut session).await.unwrap();
-                session
-            }
-            By::Stranger => transaction_on(&self.database, doc! { "name": lease.name() }).await,
-        }
+    pub(crate) async fn hold_up(&self, lease: &Lease) -> ClientSession {
+        transaction_on(&self.database, doc! { "name": lease.name() }).await
     }
 }
 

@@ -12,8 +12,8 @@ const RELEASE_WAIT: Duration = Duration::from_secs(1);
 /// The lease of a request. The handler finds it in the request's extensions.
 ///
 /// With it the handler learns of a loss ([`Lease::cancellation_token`], [`Lease::lost`]), and fences its writes
-/// ([`Lease::token`], [`Lease::guard`]). The lease is released at the end of the request. If the handler keeps a clone
-/// for longer, as in a task that it starts, the lease stays held for as long.
+/// ([`Lease::token`], [`Lease::transaction`]). The lease is released at the end of the request. If the handler keeps a
+/// clone for longer, as in a task that it starts, the lease stays held for as long.
 ///
 /// # Examples
 /// ```no_run

@@ -144,7 +144,7 @@ impl LeaseLayer {
     ///   time is that until the first permit expires. While an exclusive lease has the name, the answer has the same
     ///   status and `code`.
     /// - The handler's [`token`](Lease::token) says who came later only between leases that exclude each other, and
-    ///   [`guard`](Lease::guard) and [`detach`](Lease::detach) fail with
+    ///   [`transaction`](Lease::transaction) and [`detach`](Lease::detach) fail with
     ///   [`Error::Unsupported`].
     /// - Layers of the same names should have the same limit: the smallest one of the requests that are being handled
     ///   is in force. A layer without a limit, or any exclusive acquire, gets the name while no request is being

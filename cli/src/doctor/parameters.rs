@@ -1,4 +1,6 @@
-//! Checks the TTL monitor, and the server's history window.
+//! Checks the TTL monitor, the server's history window, and how long transactions last.
+
+use std::time::Duration;
 
 use mongodb::bson::{Bson, DateTime, doc};
 use serde_json::json;
@@ -6,6 +8,7 @@ use serde_json::json;
 use super::Patient;
 use super::finding::Finding;
 use crate::clock::Difference;
+use crate::text;
 
 /// How long an expired document may stay before the TTL monitor counts as stopped. By default, the monitor runs once a
 /// minute.
@@ -72,6 +75,34 @@ pub(super) async fn history_window(patient: &Patient<'_>) -> Finding {
     }
     let advice = "deleted index entries stay for this long, and acquires step over them: lower it \
                   if short leases under ever new names make acquires slow";
+    Finding::note(CHECK, message, advice.to_owned()).with(details)
+}
+
+/// Checks how long a transaction of a stopped process lasts. Under a lease, one that guards first keeps the name so
+/// long.
+pub(super) async fn transactions(patient: &Patient<'_>) -> Finding {
+    const CHECK: &str = "transactions";
+    const NAME: &str = "transactionLifetimeLimitSeconds";
+    if patient.is_standalone() {
+        return Finding::ok(CHECK, "a standalone server has none");
+    }
+    let value = match patient.parameter(NAME).await {
+        Ok(value) => value,
+        Err(why) => return Finding::unseen(CHECK, &why),
+    };
+    let Some(seconds) = whole(&value) else {
+        return Finding::unseen(CHECK, &format!("{NAME} is {value}"));
+    };
+    let ttl = patient.ttl;
+    let details = json!({ "seconds": seconds, "ttl_ms": u64::try_from(ttl.as_millis()).ok() });
+    if u64::try_from(seconds).is_ok_and(|seconds| Duration::from_secs(seconds) <= ttl) {
+        let message = format!("{NAME} is {seconds}, no more than a ttl of {}", text::span(ttl));
+        return Finding::ok(CHECK, message).with(details);
+    }
+    let message = format!("{NAME} is {seconds}, and a ttl {}", text::span(ttl));
+    let advice = "a process that is stopped in a transaction under its lease, after a conflict, \
+                  keeps the lease from others for the longer of both, and half of that more; what \
+                  it wrote is kept in any case";
     Finding::note(CHECK, message, advice.to_owned()).with(details)
 }
 

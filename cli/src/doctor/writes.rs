@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Patient;
 use super::finding::Finding;
 
-/// Lease commands use a majority in any case. A transaction with `guard` commits with the write concern of its service.
+/// Lease commands use a majority in any case, and so do the transactions under leases.
 pub(super) async fn write_concern(patient: &Patient<'_>) -> Finding {
     const CHECK: &str = "write concern";
     let ours = patient.connected.client_options.write_concern.as_ref();
@@ -29,8 +29,7 @@ pub(super) async fn write_concern(patient: &Patient<'_>) -> Finding {
         }
         Some(other) => {
             let message = format!("leases always use majority; {of_whom} is {}", words(other));
-            let advice = "a failover can roll back such writes, also those of a transaction with \
-                          `guard`: commit it with majority";
+            let advice = "a failover can roll back such writes: fenced ones need majority";
             Finding::note(CHECK, message, advice.to_owned())
         }
         None => {

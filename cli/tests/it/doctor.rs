@@ -42,6 +42,7 @@ async fn a_sound_database_has_no_problem() {
         "ok       clocks           127.0.0.1:",
         "ok       TTL monitor      it runs, one pass every 1 s\n",
         "note     history window   minSnapshotHistoryWindowInSeconds is 300\n",
+        "note     transactions     transactionLifetimeLimitSeconds is 60, and a ttl 30s\n",
         "ok       oplog            no lease that is held is renewed\n",
         "ok       permits          no lease is held by several\n",
         "note     privileges       no user is logged in\n",
@@ -70,6 +71,7 @@ async fn the_json_keeps_its_keys() {
         ("clocks", &["members", "members_apart_ms", "max_clock_skew_ms"]),
         ("ttl_monitor", &["enabled", "sleep_secs", "left_behind"]),
         ("history_window", &["seconds"]),
+        ("transactions", &["seconds", "ttl_ms"]),
         ("oplog", &["held", "max_bytes", "bytes_per_sec", "window_secs"]),
         ("permits", &["shared", "differing", "damaged"]),
         ("index_walks", &["entries", "deletes", "seconds"]),
@@ -85,6 +87,16 @@ async fn the_json_keeps_its_keys() {
     let clock = &check(&report, "clocks")["details"]["members"][0];
     let apart = clock["ahead_ms"].as_i64().unwrap().abs();
     assert!(apart <= 1_000, "the same machine's clock: {report}");
+}
+
+#[tokio::test]
+async fn transactions_that_last_no_longer_than_the_ttl_are_ok() {
+    let database = fresh().await;
+    for (ttl, status) in [("60s", "ok"), ("59s", "note")] {
+        let (_ran, report) = examined(Server::shared(), database.name(), &["--ttl", ttl]).await;
+        assert_eq!(check(&report, "transactions")["status"], json!(status), "{ttl}: {report}");
+        assert_eq!(check(&report, "transactions")["details"]["seconds"], json!(60));
+    }
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ pub mod reply;
 pub mod snapshot;
 #[cfg(all(test, feature = "__tests"))]
 mod tests;
+pub mod transaction;
 mod variables;
 pub mod watch;
 
@@ -34,7 +35,7 @@ pub(crate) use self::reply::{decode_counted, decode_update, no_write_error, refu
 pub(crate) use self::variables::{Scope, Variable, bind, filter, in_scope, map, reduce};
 pub use self::{
     acquire::*, fast_acquire::*, find::*, heartbeat::*, indexes::*, probe::*, release::*, renew::*,
-    renew_holders::*, watch::*,
+    renew_holders::*, transaction::*, watch::*,
 };
 pub use command::{Command, DecodeError, StatementError};
 pub use reply::{Ended, Matched, RefusedStatements, write_concern_error};

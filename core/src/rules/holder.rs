@@ -28,6 +28,8 @@ pub struct Holder {
     failing_since: Option<Instant>,
     /// When the caller's transaction wrote to the lease document: it may be blocked, and needs a command of its own.
     guarded_at: Option<Instant>,
+    /// How many transactions under the lease are open: its renewals would conflict with them.
+    transactions: u32,
     lost: Option<Loss>,
 }
 
@@ -69,6 +71,10 @@ pub enum HoldEvent {
     },
     /// The server has said that the lease is not ours any more.
     NotOurs,
+    /// A transaction under the lease begins. From here on renewals are held back.
+    TransactionBegun,
+    /// It has ended, or will in a moment.
+    TransactionEnded,
     /// The caller's transaction has written to the lease document.
     Guarded,
     /// The renewal of another grant in the same document, sent at this moment, was confirmed.
@@ -114,6 +120,7 @@ impl Holder {
             },
             failing_since: None,
             guarded_at: None,
+            transactions: 0,
             lost: None,
         }
     }
@@ -166,6 +173,8 @@ impl Holder {
         match event {
             HoldEvent::Timer => return self.on_timer(timing, now),
             HoldEvent::NotOurs => return self.lose(Loss::NotOurs),
+            HoldEvent::TransactionBegun => self.transactions = self.transactions.saturating_add(1),
+            HoldEvent::TransactionEnded => self.transactions = self.transactions.saturating_sub(1),
             HoldEvent::Guarded => self.guarded_at = Some(now),
             HoldEvent::DocumentWritten(sent) => self.document_written(sent),
             HoldEvent::Renewed(sent) => self.renewed(timing, sent),
@@ -184,12 +193,28 @@ impl Holder {
     fn renewal_due(&self, timing: &Timing) -> Instant {
         // At `max_hold`, further renewals would only delay later holders.
         let capped = self.valid_until >= self.hold_until;
-        match self.renewal {
-            Renewal::Off => Instant::FAR_FUTURE,
-            Renewal::Due(_) if capped => Instant::FAR_FUTURE,
+        let due = match self.renewal {
+            Renewal::Off => return Instant::FAR_FUTURE,
+            Renewal::Due(_) if capped => return Instant::FAR_FUTURE,
             Renewal::Due(due) => due,
             // A renewal past its deadline goes on, and the next one is sent beside it.
             Renewal::Pending(sent) => sent.after(timing.attempt_timeout),
+        };
+        // A renewal behind the back of a transaction makes its guard conflict. The last third is the lease's own.
+        let held_back = match self.transactions {
+            0 => Instant::START,
+            _ => self.valid_until.before(timing.validity() / 3),
+        };
+        due.max(held_back)
+    }
+
+    /// Until when a renewal may still be answered that was sent and has no answer; `None` if there is none.
+    pub fn renewal_under_way(&self, timing: &Timing) -> Option<Instant> {
+        match self.renewal {
+            Renewal::Pending(sent) if self.lost.is_none() => {
+                Some(sent.after(timing.attempt_timeout))
+            }
+            Renewal::Pending(_) | Renewal::Due(_) | Renewal::Off => None,
         }
     }
 

@@ -6,6 +6,7 @@
 
 pub mod attempts;
 pub mod batching;
+pub mod commits;
 pub mod guesses;
 pub mod holder;
 pub mod ids;
@@ -20,6 +21,6 @@ pub mod tombstone;
 pub mod waiter;
 
 pub use self::{
-    attempts::*, batching::*, guesses::*, holder::*, ids::*, name::*, outcome::*, pattern::*,
-    permits::*, slots::*, time::*, timing::*, tombstone::*, waiter::*,
+    attempts::*, batching::*, commits::*, guesses::*, holder::*, ids::*, name::*, outcome::*,
+    pattern::*, permits::*, slots::*, time::*, timing::*, tombstone::*, waiter::*,
 };

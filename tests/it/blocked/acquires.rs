@@ -7,7 +7,7 @@ use mongo_lease::mongodb::bson::Document;
 use mongo_lease::{Error, Event, LeaseManager, Tuning};
 use mongo_lease_testbed::Server;
 
-use super::{By, LONG, Setup, free_and_blocked, manager, names, none_has_ended, setup, waiting};
+use super::{LONG, Setup, free_and_blocked, manager, names, none_has_ended, setup, waiting};
 use crate::patience::{Listener, PATIENCE, joined, until, until_blocked};
 use crate::permits::all_granted;
 use crate::spy::Spy;
@@ -34,7 +34,7 @@ async fn calls_that_cannot_join_a_queue_delay_nobody() {
     let held = setup.hold(&names("guarded", 8)).await;
     let mut sessions = Vec::new();
     for lease in &held {
-        sessions.push(setup.hold_up(lease, By::Guard).await);
+        sessions.push(setup.hold_up(lease).await);
     }
     let others = setup.another_manager().await;
     let mut idle = Duration::ZERO;

@@ -3,7 +3,7 @@
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Lease, Released};
 
-use super::{By, LONG, Setup, names, setup, start_releases};
+use super::{LONG, Setup, names, setup, start_releases};
 use crate::common::assert_done;
 use crate::patience::{joined, locks, soon, until, until_nothing_is_left};
 use crate::permits::{granted, queued_by};
@@ -25,11 +25,12 @@ async fn fifty() -> (Setup, Vec<Lease>) {
     (setup, held)
 }
 
-async fn dropped_leases_are_free_or_handed_on(by: By) {
+#[tokio::test]
+async fn leases_dropped_beside_a_blocked_one_are_free_soon() {
     let (setup, held) = fifty().await;
     let others = setup.another_manager().await;
     let waiter = queued_by(&others, |leases| leases.acquire("lease:30").wait(LONG)).await;
-    let mut session = setup.hold_up(&held[BLOCKED], by).await;
+    let mut session = setup.hold_up(&held[BLOCKED]).await;
     drop(held);
     until_only(&setup, &["lease:20", "lease:30"]).await;
     assert!(granted(waiter).await.is_valid());
@@ -38,19 +39,9 @@ async fn dropped_leases_are_free_or_handed_on(by: By) {
 }
 
 #[tokio::test]
-async fn leases_dropped_beside_a_guarded_one_are_free_soon() {
-    dropped_leases_are_free_or_handed_on(By::Guard).await;
-}
-
-#[tokio::test]
-async fn leases_dropped_beside_a_blocked_one_are_free_soon() {
-    dropped_leases_are_free_or_handed_on(By::Stranger).await;
-}
-
-#[tokio::test]
 async fn a_shutdown_beside_a_blocked_lease_releases_the_rest() {
     let (setup, held) = fifty().await;
-    let mut session = setup.hold_up(&held[BLOCKED], By::Stranger).await;
+    let mut session = setup.hold_up(&held[BLOCKED]).await;
     let report = soon("the shutdown", setup.leases.shutdown()).await;
     assert_eq!((report.released, report.tasks_left), (LEASES - 1, 0), "{report:?}");
     assert_eq!(report.left_to_expire, ["lease:20"]);
@@ -62,7 +53,7 @@ async fn a_shutdown_beside_a_blocked_lease_releases_the_rest() {
 #[tokio::test]
 async fn a_shutdown_ends_the_give_back_of_a_blocked_lease() {
     let (setup, mut held) = fifty().await;
-    let mut session = setup.hold_up(&held[BLOCKED], By::Stranger).await;
+    let mut session = setup.hold_up(&held[BLOCKED]).await;
     drop(held.remove(BLOCKED));
     drop(held);
     until_only(&setup, &["lease:20"]).await;
@@ -76,7 +67,7 @@ async fn released_at_last(blocked: &[usize]) -> Vec<Released> {
     let (setup, held) = fifty().await;
     let mut sessions = Vec::new();
     for &number in blocked {
-        sessions.push(setup.hold_up(&held[number], By::Stranger).await);
+        sessions.push(setup.hold_up(&held[number]).await);
     }
     let (mut late, mut others) = (Vec::new(), Vec::new());
     for (number, release) in start_releases(held).into_iter().enumerate() {

@@ -9,6 +9,7 @@ use mongo_lease_testbed::Server;
 use crate::common::{builder, migrated};
 use crate::lent::lent_setup;
 use crate::patience::soon;
+use crate::transactions::make_it_guard_first;
 use crate::worker::{Worker, as_worker, order, say};
 
 /// It is also how long the server lets a transaction last.
@@ -32,9 +33,7 @@ async fn a_process_stopped_for_longer_than_its_ttl_wakes_up_lost() {
         let _woken = order();
         say(lease.is_valid());
         say(word_for(&lease.token().unwrap_err()));
-        let mut session = database.client().start_session().await.unwrap();
-        session.start_transaction().await.unwrap();
-        say(word_for(&lease.guard(&mut session).await.unwrap_err()));
+        say(word_for(&lease.transaction().await.unwrap_err()));
         say(word_for(&lease.renew().await.unwrap_err()));
         let _end = order();
         return;
@@ -50,30 +49,29 @@ async fn a_process_stopped_for_longer_than_its_ttl_wakes_up_lost() {
     worker.resume();
     assert_eq!(worker.says().await, "false", "is_valid()");
     assert_eq!(worker.says().await, "not renewed", "token()");
-    assert_eq!(worker.says().await, "not renewed", "guard()");
+    assert_eq!(worker.says().await, "not renewed", "transaction()");
     assert_eq!(worker.says().await, "not renewed", "renew()");
     assert!(next.is_valid());
 }
 
-/// It was stopped *after* its guard, inside of the transaction. Only when the server has ended that, somebody else is
-/// granted the lease.
+/// It was stopped *after* its guard, which was first in the transaction. Only when the server has ended that, somebody
+/// else is granted the lease.
 #[tokio::test]
 async fn a_process_that_was_stopped_behind_its_guard_cannot_commit() {
     const NAME: &str = "loss::stopped::a_process_that_was_stopped_behind_its_guard_cannot_commit";
     if let Some(database) = as_worker().await {
         let leases = LeaseManager::builder(&database).await.unwrap();
         let lease = leases.acquire("a").ttl(TTL).await.unwrap();
-        let mut session = database.client().start_session().await.unwrap();
         let work = database.collection::<Document>("work");
         for is_stopped in [false, true] {
-            session.start_transaction().await.unwrap();
-            lease.guard(&mut session).await.unwrap();
-            work.insert_one(doc! { "by": "the holder" }).session(&mut session).await.unwrap();
+            make_it_guard_first(&lease, &database).await;
+            let mut tx = lease.transaction().await.unwrap();
+            work.insert_one(doc! { "by": "the holder" }).session(&mut tx).await.unwrap();
             if is_stopped {
                 say("guarded");
                 let _woken = order();
             }
-            say(session.commit_transaction().await.is_ok());
+            say(tx.commit().await.is_ok());
         }
         say(lease.is_valid());
         let _end = order();

@@ -8,7 +8,6 @@ use mongo_lease::mongodb::error::ErrorKind;
 use mongo_lease::{
     CommandKind, Error, Event, LeaseManager, LostReason, MemoryFault, MemoryStore, Released,
 };
-use mongo_lease_testbed::Server;
 
 use super::manager;
 use crate::patience::{Listener, bounded, joined};
@@ -77,21 +76,6 @@ async fn leases_of_two_stores_and_of_two_collections_are_apart() {
     let _lease = leases.acquire("a").await.unwrap();
     assert!(elsewhere.try_acquire("a").await.unwrap().is_granted());
     assert!(others.try_acquire("a").await.unwrap().is_granted());
-}
-
-#[tokio::test]
-async fn a_guard_is_unsupported_and_keeps_the_lease() {
-    let store = MemoryStore::new();
-    let leases = manager(&store).await;
-    let lease = leases.acquire("a").await.unwrap();
-    let client = Server::shared().client().await;
-    let mut session = client.start_session().await.unwrap();
-    session.start_transaction().await.unwrap();
-    let error = lease.guard(&mut session).await.unwrap_err();
-    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-    assert_eq!(error.to_string(), "unsupported: a store in memory has no transactions");
-    lease.renew().await.unwrap();
-    session.abort_transaction().await.unwrap();
 }
 
 #[tokio::test]

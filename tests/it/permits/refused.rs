@@ -58,10 +58,14 @@ async fn a_refused_call_sends_nothing() {
     let permit = leases.semaphore("a", 5).acquire().renew(false).await.unwrap();
     spy.names();
     let mut session = database.client().start_session().await.unwrap();
-    session.start_transaction().await.unwrap();
-    let error = permit.guard(&mut session).await.unwrap_err();
-    assert!(matches!(error, Error::Unsupported { .. }), "{error}");
-    assert!(error.to_string().contains("transactions of two holders would conflict"), "{error}");
+    for error in [
+        permit.transaction().await.unwrap_err(),
+        permit.transaction_in(&mut session).await.unwrap_err(),
+    ] {
+        assert!(matches!(error, Error::Unsupported { .. }), "{error}");
+        let why = "transactions of two holders would conflict";
+        assert!(error.to_string().contains(why), "{error}");
+    }
     assert_eq!(spy.names(), Vec::<String>::new());
     permit.renew().await.unwrap();
 }

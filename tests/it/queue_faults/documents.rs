@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{DateTime, doc};
-use mongo_lease::mongodb::error::TRANSIENT_TRANSACTION_ERROR;
 use mongo_lease::{Error, Token, Tuning};
 use mongo_lease_testbed::{Server, TestDatabase};
 
 use super::crowd::Crowd;
-use crate::blocked::transaction;
 use crate::common::{builder, document, migrated};
 use crate::lent::lent_setup;
 use crate::line::{NEVER, in_line_watching};
@@ -71,22 +69,18 @@ async fn all_waiters_are_served_after_a_transaction_outlives_entries() {
     let before = lease.token().unwrap();
     let tuning = Tuning::default().waiter_ttl(LIFE);
     let crowd = Crowd::of(6, &builder(&database).tuning(tuning)).await;
-    let guarded = async || {
-        let mut session = transaction(&database).await;
-        match lease.guard(&mut session).await {
-            Ok(_) => Some(session),
-            // A heartbeat was writing.
-            Err(Error::MongoDb(it)) if it.contains_label(TRANSIENT_TRANSACTION_ERROR) => None,
-            Err(error) => panic!("{error:?}"),
-        }
-    };
-    let mut session = until("the guard is in a transaction", guarded).await;
+    // It guards first, for a heartbeat is written before a guard that is last.
+    let tx = lease.transaction().await.unwrap();
+    let joined = locks(&database).update_one(doc! {}, doc! { "$set": { "touched": true } }).await;
+    assert_eq!(joined.unwrap().modified_count, 1);
+    tx.commit().await.unwrap_err();
+    let tx = lease.transaction().await.unwrap();
     let dead = async || {
         let alive = doc! { "queue.expiresAt": { "$gt": DateTime::now() } };
         locks(&database).find_one(alive).await.unwrap().is_none().then_some(())
     };
     until("all entries are dead", dead).await;
-    session.commit_transaction().await.unwrap();
+    tx.commit().await.unwrap();
     lease.release().await.unwrap();
     assert_served_soon(&database, crowd, before).await;
 }

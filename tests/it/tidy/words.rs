@@ -57,7 +57,7 @@ limit: format.rs rules/permits.rs commands/acquire_reply.rs acquire/semaphore.rs
 value: format.rs spec/document.rs texts.rs commands/renew.rs acquire/mod.rs lease.rs
 token: lib.rs token.rs commands/acquire_parts.rs commands/reply.rs acquire/call.rs lease.rs
 fence: fencing/mod.rs fencing/fence.rs
-guard: spec/renew.rs commands/renew.rs lease.rs
+guard: spec/renew.rs commands/renew.rs transaction/mod.rs transaction/guard.rs
 echo: commands/mod.rs
 validity: rules/timing.rs
 attempt: spec/mod.rs acquire/mod.rs acquire/call.rs batch/op.rs batch/acquires.rs \

@@ -38,11 +38,10 @@ async fn a_valid_lease_taken_over_by_a_fast_clock_is_found_lost() {
     assert!(!lease.is_valid());
     // A transaction under the lease cannot commit.
     let work = database.collection::<Document>("work");
-    let mut session = database.client().start_session().await.unwrap();
-    session.start_transaction().await.unwrap();
-    let found = guarded.guard(&mut session).await;
+    let mut tx = guarded.transaction().await.unwrap();
+    work.insert_one(doc! {}).session(&mut tx).await.unwrap();
+    let found = tx.commit().await;
     assert!(matches!(found, Err(Error::Lost { .. })), "{found:?}");
-    session.abort_transaction().await.unwrap();
     assert_eq!(work.count_documents(doc! {}).await.unwrap(), 0);
 }
 

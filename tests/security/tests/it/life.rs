@@ -47,7 +47,7 @@ async fn a_lease_is_handed_on_to_who_waits_and_the_stream_wakes_it() {
 }
 
 #[tokio::test]
-async fn a_user_can_renew_list_guard_and_release_a_lease() {
+async fn a_user_can_renew_list_commit_and_release() {
     let database = set_up().await;
     let ours = log_in(&database).await;
     let leases = LeaseManager::builder(&ours).build().await.unwrap();
@@ -61,10 +61,7 @@ async fn a_user_can_renew_list_guard_and_release_a_lease() {
     let listed: Vec<_> = leases.list().stream().unwrap().try_collect().await.unwrap();
     assert_eq!(listed.iter().map(|info| info.name.as_str()).collect::<Vec<_>>(), ["a"]);
 
-    let mut session = ours.client().start_session().await.unwrap();
-    session.start_transaction().await.unwrap();
-    lease.guard(&mut session).await.unwrap();
-    session.commit_transaction().await.unwrap();
+    lease.transaction().await.unwrap().commit().await.unwrap();
 
     let released = leases.release("a", lease.value()).await.unwrap();
     assert_eq!(released, Released::Released);

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::bson::Bson;
+use crate::bson::{Bson, doc};
 use crate::rules::ids::GrantId;
 
 use super::super::{SENT, beat, entries, guard, renewed, resume, tick};
@@ -8,6 +8,7 @@ use super::{assert_command, assert_snapshot, statements};
 use crate::commands::heartbeat::Heartbeat;
 use crate::commands::renew::{GrantKey, RenewMany, RenewalTarget, Resume};
 use crate::commands::renew_holders::RenewHolders;
+use crate::commands::transaction::{BeginTransaction, KillSession};
 
 #[test]
 fn a_renewal_is_written_out() {
@@ -22,6 +23,9 @@ fn a_renewal_is_written_out() {
     assert_command("Resume-with-a-ttl", &Resume { ttl, ..resume("$fresh") });
     // Within a transaction a command has no write concern.
     assert_snapshot("Guard", guard().build("locks", SENT));
+    assert_snapshot("BeginTransaction", BeginTransaction.build("locks"));
+    let id = doc! { "id": "of a session" };
+    assert_snapshot("KillSession", KillSession { id }.build());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod attempts;
 mod batching;
 mod bound;
+mod commits;
 mod guesses;
 mod holder;
 mod ids;
@@ -12,6 +13,7 @@ mod slots;
 mod texts;
 mod timing;
 mod tombstone;
+mod transactions;
 mod waiter;
 mod waiter_at_random;
 mod waiter_promotions;

@@ -1,0 +1,138 @@
+//! Guards and commits a transaction, in a task that owns its session.
+
+use mongo_lease_core::rules::{Commit, CommitAction, CommitAnswer, HoldEvent, Instant, RETRY};
+use mongodb::ClientSession;
+use mongodb::error::{
+    Error as DriverError, ErrorKind, TRANSIENT_TRANSACTION_ERROR,
+    UNKNOWN_TRANSACTION_COMMIT_RESULT, WriteFailure,
+};
+
+use super::guard::{Unguarded, guard};
+use super::open::{Open, UnderLease};
+use crate::error::{Error, Result};
+use crate::failure::driver_outcome;
+use crate::runner::Stage;
+
+pub(super) struct Committing {
+    pub(super) session: ClientSession,
+    pub(super) open: Open,
+    /// When its guard was sent, if it has one.
+    pub(super) guarded: Option<Instant>,
+}
+
+impl Committing {
+    /// Ends the transaction, and gives the session back. Before its `commitTransaction` the caller may withdraw it by
+    /// the stage.
+    pub(super) async fn run(mut self, stage: &Stage) -> (ClientSession, Result<()>) {
+        let result = match self.guard_last(stage).await {
+            Ok(guarded) => self.commit(guarded).await,
+            Err(error) => {
+                self.abort().await;
+                Err(error)
+            }
+        };
+        (self.session, result)
+    }
+
+    /// Makes sure that the transaction is guarded, and that the lease is held.
+    async fn guard_last(&mut self, stage: &Stage) -> Result<Instant> {
+        self.check_in_progress().await?;
+        self.open.check()?;
+        let guarded = match self.guarded {
+            Some(guarded) => guarded,
+            None => self.write_guard().await?,
+        };
+        self.open.check()?;
+        match stage.send(self.open.engine.clock().now()) {
+            true => Ok(guarded),
+            // Nobody waits for the answer.
+            false => Err(Error::ShutDown),
+        }
+    }
+
+    async fn write_guard(&mut self) -> Result<Instant> {
+        match guard(&self.open, &mut self.session).await {
+            Err(Unguarded::Conflict(_)) if self.open.is_too_long() => Err(self.open.too_long()),
+            Err(Unguarded::Conflict(error)) => {
+                // The next transaction makes the others wait.
+                self.open.holding.guard_first(true);
+                Err(error)
+            }
+            guarded => Ok(guarded?),
+        }
+    }
+
+    /// Returns an error if the session's user has ended the transaction: a guard would be a write of its own.
+    ///
+    /// The driver tells nobody the state of a session, but refuses to begin a second transaction in it.
+    async fn check_in_progress(&mut self) -> Result<()> {
+        if self.session.start_transaction().await.is_err() {
+            return Ok(());
+        }
+        let reason = "its transaction was ended by a call on the session, which guards nothing; \
+                      what `commit_transaction` committed there is committed without the lease";
+        Err(Error::invalid_option("session", reason))
+    }
+
+    async fn abort(&mut self) {
+        let _ = self.session.abort_transaction().await;
+        if self.open.guards_first {
+            self.open.note_blocked(false);
+        }
+    }
+
+    /// Commits, and repeats only that until it is known: the transaction may be committed already, and then the lease
+    /// counts no more.
+    async fn commit(&mut self, guarded: Instant) -> Result<()> {
+        let clock = self.open.engine.clock().clone();
+        let mut commit = Commit::sent(clock.now());
+        let mut delays = clock.jittered(RETRY);
+        loop {
+            let committed = self.session.commit_transaction().await;
+            let answer = committed.as_ref().map_or_else(answer_of, |()| CommitAnswer::Committed);
+            let pause = delays.next().unwrap_or(RETRY.longest);
+            match commit.on(clock.now(), answer, pause) {
+                CommitAction::Repeat(pause) => clock.sleep(pause).await,
+                CommitAction::Committed => {
+                    self.committed(guarded);
+                    return Ok(());
+                }
+                CommitAction::NotCommitted => return committed.map_err(Error::MongoDb),
+                CommitAction::GiveUp => {
+                    let name = self.open.name().to_owned();
+                    return Err(Error::CommitUnknown { name, source: committed.err() });
+                }
+            }
+        }
+    }
+
+    /// The guard has prolonged the lease.
+    fn committed(&self, guarded: Instant) {
+        let UnderLease { holding, engine, .. } = &self.open.under;
+        holding.guard_first(false);
+        engine.hints.blocked.note(self.open.name(), false);
+        let _ = holding.on(HoldEvent::Renewed(guarded), None);
+    }
+}
+
+/// The meaning of the driver's labels of a commit.
+fn answer_of(error: &DriverError) -> CommitAnswer {
+    const MAX_TIME_MS_EXPIRED: i32 = 50;
+    // The driver may add new kinds.
+    #[allow(clippy::wildcard_enum_match_arm)]
+    let code = match error.kind.as_ref() {
+        ErrorKind::Command(command) => Some(command.code),
+        ErrorKind::Write(WriteFailure::WriteConcernError(failed)) => Some(failed.code),
+        _ => None,
+    };
+    if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) {
+        return CommitAnswer::Unknown { may_repeat: code != Some(MAX_TIME_MS_EXPIRED) };
+    }
+    if error.contains_label(TRANSIENT_TRANSACTION_ERROR) {
+        return CommitAnswer::Aborted;
+    }
+    match driver_outcome(error).maybe_applied {
+        true => CommitAnswer::Unknown { may_repeat: false },
+        false => CommitAnswer::Refused,
+    }
+}

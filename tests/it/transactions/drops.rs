@@ -1,0 +1,92 @@
+//! Futures that are dropped: all of a transaction is done, or nothing, and nothing blocks the lease.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use mongo_lease::mongodb::Collection;
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::{Lease, Result};
+
+use super::{count, held, make_it_guard_first};
+
+/// Polls that many times, whenever something has happened, and drops a future that has not ended by then.
+async fn poll_and_drop<T>(future: impl Future<Output = T>, polls: u32) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// Two documents, of which nobody may see one alone.
+async fn transfer(lease: &Lease, work: &Collection<Document>) -> Result<()> {
+    let mut tx = lease.transaction().await?;
+    for side in ["from", "to"] {
+        work.insert_one(doc! { "side": side }).session(&mut tx).await?;
+    }
+    tx.commit().await
+}
+
+/// Transfers with a guard that is last or first. Each is polled once more than the one before, until three have ended.
+async fn drop_at_every_poll(guards_first: bool) {
+    let (database, leases, work, lease) = held().await;
+    let (mut ended, mut polls) = (0, 0);
+    while ended < 3 {
+        if guards_first {
+            make_it_guard_first(&lease, &database).await;
+        }
+        let result = poll_and_drop(transfer(&lease, &work), polls).await;
+        // A renewal waits for what is left of it, and no longer than an abort takes: a transaction that was left open
+        // would block it for 300 s.
+        lease.renew().await.unwrap();
+        match result {
+            Some(result) => {
+                result.unwrap();
+                ended += 1;
+            }
+            None => polls += 1,
+        }
+        assert_eq!(count(&work).await % 2, 0, "half of it after {polls} polls");
+    }
+    assert!(polls > 4, "it was dropped at {polls} polls alone");
+    assert!(count(&work).await >= 6);
+    assert!(lease.is_valid());
+    lease.release().await.unwrap();
+    let report = leases.shutdown().await;
+    assert_eq!((report.left_to_expire.len(), report.tasks_left), (0, 0));
+}
+
+#[tokio::test]
+async fn dropped_at_every_poll_it_is_all_or_nothing() {
+    drop_at_every_poll(false).await;
+}
+
+#[tokio::test]
+async fn dropped_at_every_poll_with_the_guard_first_as_well() {
+    drop_at_every_poll(true).await;
+}
+
+#[tokio::test]
+async fn a_session_of_the_callers_can_be_used_after_a_drop() {
+    let (database, _leases, work, lease) = held().await;
+    let mut session = database.client().start_session().await.unwrap();
+    for polls in 0..12 {
+        let begun = poll_and_drop(lease.transaction_in(&mut session), polls).await;
+        drop(begun);
+        work.insert_one(doc! { "_id": polls }).session(&mut session).await.unwrap();
+        session.start_transaction().await.unwrap();
+        session.abort_transaction().await.unwrap();
+    }
+    lease.renew().await.unwrap();
+    assert_eq!(count(&work).await, 12);
+}
