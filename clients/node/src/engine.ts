@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import type { Clock } from './clock';
 import { asLeaseError } from './call';
 import { Command, Failure, Fault, type Info, Manager, Next, type Reply } from './core';
-import { AttemptError, NotReadyError, toError } from './errors';
+import { AttemptError, toError } from './errors';
 import { Heart } from './heartbeat';
 import { LocalQueues } from './local-queue';
 import { type ManagerOptions, settingsOf } from './options';
@@ -192,8 +192,9 @@ export class Engine {
     );
   }
 
-  private notMigrated(problem: string): Error {
-    return toError(Fault.notMigrated(problem, this.runner.backend.name, this.collection));
+  /** Each caller makes an error of its own of it, with its own line in the stack. */
+  private notMigrated(problem: string): Fault {
+    return Fault.notMigrated(problem, this.runner.backend.name, this.collection);
   }
 
   /** Checks the indexes again, after a failure has put them in doubt. */
@@ -202,7 +203,7 @@ export class Engine {
     try {
       await this.verify(this.policy());
     } catch (error) {
-      if (error instanceof NotReadyError) {
+      if (error instanceof Fault && error.code() === 'NOT_MIGRATED') {
         this.starting = undefined;
         this.isChecked = false;
       }

@@ -97,6 +97,9 @@ export class LeaseManager {
     work: (lease: Lease) => T | Promise<T>,
     options: AcquireOptions = {},
   ): Promise<T> {
+    if (typeof work !== 'function') {
+      throw toError(Fault.invalidOption('options', 'the work must be a function'));
+    }
     const lease = await this.acquire(name, options);
     try {
       const { signal } = lease;
@@ -266,5 +269,13 @@ export class Semaphore {
     options: Omit<AcquireOptions, 'limit' | 'shared' | 'wait'> = {},
   ): Promise<Lease | undefined> {
     return this.leases.tryAcquire(this.name, { ...options, limit: this.limit });
+  }
+
+  /** Acquires a permit, runs the work with it, and releases it, as `LeaseManager.withLease` does. */
+  withLease<T>(
+    work: (lease: Lease) => T | Promise<T>,
+    options: Omit<AcquireOptions, 'limit' | 'shared'> = {},
+  ): Promise<T> {
+    return this.leases.withLease(this.name, work, { ...options, limit: this.limit });
   }
 }

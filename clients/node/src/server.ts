@@ -4,6 +4,7 @@ import {
   BSON,
   type ClientSession,
   type Db,
+  type DbOptions,
   type Document,
   Long,
   MongoServerSelectionError,
@@ -18,6 +19,8 @@ const AWAIT_MS = 10_000;
 
 // A read must not go to a secondary, whatever the client's read preference is.
 const PRIMARY = { readPreference: 'primary' } as const;
+/** Everything that a client's options could change for a command of ours. The concerns are in its document. */
+const STATED = { ...EXACT, ...PRIMARY } as const;
 
 type TopologyDescription = ConstructorParameters<typeof MongoServerSelectionError>[1];
 
@@ -38,8 +41,13 @@ function unconfirmed(error: unknown): Document {
 export class ServerBackend implements Backend {
   readonly clock: Clock = new SystemClock();
 
-  constructor(private readonly db: Db) {
+  private readonly db: Db;
+
+  constructor(db: Db) {
     if (!isDb(db)) throw Fault.invalidOption('db', NO_DB);
+    // Where drivers still have a time limit of the client's, it would replace the server's, and cut writes off.
+    const untimed = { timeoutMS: undefined } as unknown as DbOptions;
+    this.db = db.client.db(db.databaseName, untimed);
   }
 
   get name(): string {
@@ -60,15 +68,8 @@ export class ServerBackend implements Backend {
     const document = exact(command.build(collection, sent));
     document.maxTimeMS = Long.fromNumber(maxTimeMs);
     await this.connected();
-    const sending = this.db.command(document, this.stated);
+    const sending = this.db.command(document, STATED);
     return command.decode(bytesOf(await sending.catch(unconfirmed)), sent);
-  }
-
-  /** Everything that a client's options could change for a command of ours. The concerns are in its document. */
-  private get stated(): typeof EXACT & typeof PRIMARY {
-    // Where drivers still have a time limit of the client's, it would replace the server's, and cut writes off.
-    const untimed = this.db.timeoutMS === undefined ? {} : { timeoutMS: 0 };
-    return { ...EXACT, ...PRIMARY, ...untimed };
   }
 
   private get topology(): Topology | undefined {
@@ -111,7 +112,7 @@ export class ServerBackend implements Backend {
         cursor: {},
         readConcern: { level: 'majority' },
       };
-      const options = { ...this.stated, session };
+      const options = { ...STATED, session };
       const reply = await this.db.command(command, options);
       const { db } = this;
       return new ServerStream({ db, collection, options, cursor: reply.cursor as Cursor });
@@ -132,7 +133,7 @@ interface Cursor {
 interface Reading {
   db: Db;
   collection: string;
-  options: typeof EXACT & typeof PRIMARY & { session: ClientSession };
+  options: typeof STATED & { session: ClientSession };
   cursor: Cursor;
 }
 

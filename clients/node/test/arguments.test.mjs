@@ -92,6 +92,18 @@ test('names and filters of queries are checked', async () => {
   assert.equal((await leases.get('a1')).state, 'held');
 });
 
+test('work under a permit has its permit, and what is no work is refused', async () => {
+  const leases = inMemory().manager();
+  const five = leases.semaphore('five', 5);
+  const used = await five.withLease(async ({ permits }) => [permits, (await leases.get('five')).limit], { permits: 2 });
+  assert.deepEqual(used, [2, 5]);
+  assert.equal(await leases.get('five'), undefined);
+  const told = 'INVALID_OPTION options: options: the work must be a function';
+  assert.equal(await refusal(() => five.withLease()), told);
+  assert.equal(await refusal(() => leases.withLease('x', Promise.resolve())), told);
+  assert.equal(await leases.get('x'), undefined);
+});
+
 test('a database that is none is an invalid option, and Mongoose has a hint', async () => {
   const connection = mongoose.createConnection();
   for (const db of [undefined, null, 5, {}, connection.db, connection]) {

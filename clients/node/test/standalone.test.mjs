@@ -28,9 +28,21 @@ test('a standalone server grants leases with rising tokens, and no permits', asy
   await next.release();
 });
 
+async function caught(call) {
+  try {
+    return await call();
+  } catch (error) {
+    return error;
+  }
+}
+
 test('a server without the indexes is refused with the library\'s words', async (t) => {
   const world = World.of(t);
   const leases = world.manager({ ensureIndexes: false });
+  const [one, other] = await Promise.all(['a', 'b'].map((name) => caught(() => leases.acquire(name))));
+  // Both calls have waited for one check, and each error has the line of its caller.
+  assert.notEqual(one, other);
+  assert.match(one.stack, /caught \(.*standalone\.test\.mjs:/);
   await assert.rejects(leases.acquire('a'), {
     code: 'NOT_MIGRATED',
     message:

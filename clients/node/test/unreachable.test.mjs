@@ -31,8 +31,13 @@ async function away(t, options = {}) {
 const PATIENCE = 15_000;
 
 test('a first call ends by its wait, and says why no server was found', async (t) => {
-  const { leases } = await away(t);
-  const error = await within(PATIENCE, leases.acquire('x', { wait: 500 }).catch((it) => it));
+  const { client, leases } = await away(t);
+  const failed = once(client, 'serverHeartbeatFailed');
+  const call = () => within(PATIENCE, leases.acquire('x', { wait: 500 }).catch((it) => it));
+  assert.equal((await call())?.code, 'WAIT_TIMEOUT');
+  // From now on the driver knows it.
+  await failed;
+  const error = await call();
   assert.deepEqual([error?.code, error?.isTransient], ['WAIT_TIMEOUT', true]);
   assert.match(error.message, /^lease "x" was not granted within .*ECONNREFUSED/);
   assert.equal(error.cause?.name, 'MongoServerSelectionError');
