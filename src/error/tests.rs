@@ -49,9 +49,11 @@ fn in_shared_use(in_use: Option<u32>, limit: Option<u32>) -> LeaseInfo {
     info
 }
 
+/// What the text of a wait that ended begins with.
+const BEGIN: &str = "lease \"a\" was not granted within 2s 504ms; ";
+
 #[test]
 fn a_wait_timeout_names_the_last_known_holder() {
-    const BEGIN: &str = "lease \"a\" was not granted within 2s 504ms; ";
     const LAST: &str = "; the last error: the outcome is unknown: no word";
     let held_by = |owner| info(LeaseState::Held, owner);
     for (held, known) in [
