@@ -30,6 +30,21 @@ export type LostReason =
   | 'endedAsAsked'
   | 'released';
 
+/** What an error says. For users' mocks: the package makes its own from what the core tells. */
+export interface ErrorFields {
+  message?: string;
+  code?: ErrorCode;
+  isTransient?: boolean;
+  /** Of a `LeaseBusyError`. */
+  held?: LeaseInfo;
+  /** Of a `LeaseBusyError`, in milliseconds. */
+  retryAfter?: number;
+  /** Of a `LeaseLostError`. Defaults to `outOfReach`. */
+  reason?: LostReason;
+  /** Of an `InvalidOptionError`. Defaults to `options`. */
+  option?: string;
+}
+
 /** An error of a lease operation. */
 export class LeaseError extends Error {
   /** The kind of the error. */
@@ -37,12 +52,13 @@ export class LeaseError extends Error {
   /** Whether the same call may succeed later, although nobody changes the program, the user or the collection. */
   readonly isTransient: boolean;
 
-  /** @internal */
-  constructor(fault: Fault, cause?: unknown) {
-    super(fault.message(), cause === undefined ? undefined : { cause });
+  /** The code is that of the class, unless the fields say another one. */
+  constructor(told: string | ErrorFields = {}, cause?: unknown) {
+    const { message = '', code, isTransient } = fieldsOf(told);
+    super(message, cause === undefined ? undefined : { cause });
     this.name = new.target.name;
-    this.code = fault.code() as ErrorCode;
-    this.isTransient = fault.isTransient();
+    this.code = code ?? codeOf(new.target);
+    this.isTransient = isTransient ?? TRANSIENT.includes(this.code);
   }
 }
 
@@ -53,12 +69,11 @@ export class LeaseBusyError extends LeaseError {
   /** How long the holder has the lease at the most, unless it renews it, in milliseconds. */
   readonly retryAfter: number | undefined;
 
-  /** @internal */
-  constructor(fault: Fault, cause?: unknown) {
-    super(fault, cause);
-    const info = fault.info();
-    this.held = info && toInfo(BSON.deserialize(info));
-    this.retryAfter = fault.retryAfter();
+  constructor(told: string | ErrorFields = {}, cause?: unknown) {
+    super(told, cause);
+    const { held, retryAfter } = fieldsOf(told);
+    this.held = held;
+    this.retryAfter = retryAfter;
   }
 }
 
@@ -73,10 +88,9 @@ export class LeaseLostError extends LeaseError {
   /** Why it was lost. */
   readonly reason: LostReason;
 
-  /** @internal */
-  constructor(fault: Fault, cause?: unknown) {
-    super(fault, cause);
-    this.reason = fault.reason() as LostReason;
+  constructor(told: string | ErrorFields = {}, cause?: unknown) {
+    super(told, cause);
+    this.reason = fieldsOf(told).reason ?? 'outOfReach';
   }
 }
 
@@ -85,10 +99,9 @@ export class InvalidOptionError extends LeaseError {
   /** The option, by the library's name: `max_clock_skew`. */
   readonly option: string;
 
-  /** @internal */
-  constructor(fault: Fault, cause?: unknown) {
-    super(fault, cause);
-    this.option = fault.option() ?? 'name';
+  constructor(told: string | ErrorFields = {}, cause?: unknown) {
+    super(told, cause);
+    this.option = fieldsOf(told).option ?? (this.code === 'INVALID_NAME' ? 'name' : 'options');
   }
 }
 
@@ -110,7 +123,7 @@ export class UnknownOutcomeError extends LeaseError {}
 /** The database refused, or could not be reached. Nothing was written. */
 export class DatabaseError extends LeaseError {}
 
-const CLASSES: Record<ErrorCode, new (fault: Fault, cause?: unknown) => LeaseError> = {
+const CLASSES: Record<ErrorCode, typeof LeaseError> = {
   BUSY: LeaseBusyError,
   WAIT_TIMEOUT: WaitTimeoutError,
   QUEUE_FULL: QueueFullError,
@@ -126,10 +139,35 @@ const CLASSES: Record<ErrorCode, new (fault: Fault, cause?: unknown) => LeaseErr
   MONGODB: DatabaseError,
 };
 
+// Those that pass by themselves, where nothing else is known of them.
+const TRANSIENT: ErrorCode[] = ['BUSY', 'WAIT_TIMEOUT', 'QUEUE_FULL', 'UNKNOWN'];
+
+function fieldsOf(told: string | ErrorFields): ErrorFields {
+  return typeof told === 'string' ? { message: told } : told;
+}
+
+/** The first code of a class, or of the class that a user has made another one of. */
+function codeOf(of: unknown): ErrorCode {
+  const codes = Object.keys(CLASSES) as ErrorCode[];
+  const isOf = (code: ErrorCode): boolean => CLASSES[code] === of;
+  return codes.find(isOf) ?? (of === LeaseError ? 'MONGODB' : codeOf(Object.getPrototypeOf(of)));
+}
+
 /** @internal The error for what the core tells. */
 export function toError(fault: Fault, cause?: unknown): LeaseError {
-  const of = CLASSES[fault.code() as ErrorCode] ?? LeaseError;
-  return new of(fault, cause);
+  const code = fault.code() as ErrorCode;
+  const [info, retryAfter, option] = [fault.info(), fault.retryAfter(), fault.option()];
+  const reason = fault.reason() as LostReason | undefined;
+  const fields: ErrorFields = {
+    message: fault.message(),
+    code,
+    isTransient: fault.isTransient(),
+    ...(info && { held: toInfo(BSON.deserialize(info)) }),
+    ...(retryAfter !== undefined && { retryAfter }),
+    ...(reason !== undefined && { reason }),
+    ...(option !== undefined && { option }),
+  };
+  return new (CLASSES[code] ?? LeaseError)(fields, cause);
 }
 
 /** @internal One attempt at a command has failed. */

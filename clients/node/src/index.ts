@@ -5,6 +5,7 @@ export {
   DamagedError,
   DatabaseError,
   type ErrorCode,
+  type ErrorFields,
   InvalidOptionError,
   LeaseBusyError,
   LeaseError,

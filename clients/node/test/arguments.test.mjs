@@ -5,7 +5,9 @@ import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 import mongoose from 'mongoose';
-import { LeaseManager, fencedUpdate, inMemory } from '../index.mjs';
+import * as mongoLease from '../index.mjs';
+
+const { LeaseManager, fencedUpdate, inMemory } = mongoLease;
 
 /** The error of a call, as its code, its option and its text. */
 async function refusal(call) {
@@ -252,4 +254,34 @@ test('fake timers of a test reach neither the clock nor the store', async (t) =>
   // The control: the fakes are in place.
   setTimeout(() => assert.fail('a fake timer has fired'), 1);
   await new Promise((resolve) => clock.timer(clock.now() + 20_000, resolve));
+});
+
+test("a user's mock can throw each error of the package", () => {
+  const shown = (error) => [error.name, error.message, error.code, error.isTransient];
+  const made = Object.entries(mongoLease).filter(([name]) => name.endsWith('Error'));
+  assert.deepEqual(
+    made.map(([, Made]) => shown(new Made('mocked'))).sort(),
+    [
+      ['DamagedError', 'mocked', 'DAMAGED', false],
+      ['DatabaseError', 'mocked', 'MONGODB', false],
+      ['InvalidOptionError', 'mocked', 'INVALID_OPTION', false],
+      ['LeaseBusyError', 'mocked', 'BUSY', true],
+      ['LeaseError', 'mocked', 'MONGODB', false],
+      ['LeaseLostError', 'mocked', 'LOST', false],
+      ['NotReadyError', 'mocked', 'NOT_MIGRATED', false],
+      ['QueueFullError', 'mocked', 'QUEUE_FULL', true],
+      ['ShutDownError', 'mocked', 'SHUT_DOWN', false],
+      ['UnknownOutcomeError', 'mocked', 'UNKNOWN', true],
+      ['UnsupportedError', 'mocked', 'UNSUPPORTED', false],
+      ['WaitTimeoutError', 'mocked', 'WAIT_TIMEOUT', true],
+    ],
+  );
+  const { LeaseBusyError, LeaseLostError, InvalidOptionError } = mongoLease;
+  const cause = new Error('the cause');
+  const busy = new LeaseBusyError({ message: 'held', retryAfter: 500 }, cause);
+  assert.deepEqual([busy.retryAfter, busy.held, busy.cause], [500, undefined, cause]);
+  assert.equal(new LeaseLostError({ reason: 'takenOver' }).reason, 'takenOver');
+  assert.equal(new InvalidOptionError({ option: 'ttl' }).option, 'ttl');
+  class Own extends LeaseLostError {}
+  assert.deepEqual(shown(new Own('own')), ['Own', 'own', 'LOST', false]);
 });
