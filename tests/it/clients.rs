@@ -13,7 +13,7 @@ use mongo_lease::{Event, LeaseManager, MemoryStore, Released, Tuning};
 use mongo_lease_testbed::{ReplicaSet, Server, TestDatabase};
 use tokio::task::JoinSet;
 
-use crate::common::{assert_done, assert_not_done, migrated, refused};
+use crate::common::{assert_done, assert_not_done, migrated, refused, short_or_long};
 use crate::inspect::names_of;
 use crate::patience::locks;
 use crate::spy::Spy;
@@ -68,7 +68,7 @@ async fn reads_use_the_primary_even_if_the_client_prefers_secondaries() {
     let leases = LeaseManager::builder(&database).ensure_indexes(true).build().await.unwrap();
     everything_works(&leases).await;
     // A secondary has a grant a moment later, and this reads at once.
-    for round in 0..50 {
+    for round in 0..short_or_long(10, 50) {
         let name = format!("round:{round}");
         let lease = leases.acquire(&name).await.unwrap();
         let info = leases.get(&name).await.unwrap().expect("seen at once");

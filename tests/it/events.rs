@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use mongo_lease::{Error, Event, LeaseManager, LostReason, Released};
+use futures_util::future::try_join_all;
+use mongo_lease::{Error, Event, Lease, LeaseManager, LostReason, Released};
 use mongo_lease_testbed::FailCommand;
 
 use crate::both::{Backend, check};
@@ -45,15 +46,17 @@ async fn failing_renewals_tell_what_is_left_and_then_comes_the_loss() {
 #[tokio::test]
 async fn a_slow_listener_learns_how_much_it_missed_and_delays_nobody() {
     check(async |backend| {
-        const LEASES: usize = 400;
+        const AT_ONCE: usize = 100;
+        const LEASES: usize = 4 * AT_ONCE;
         let leases = patient(backend.builder()).build().await.unwrap();
         let mut slow = Listener::of(&leases);
         let mut quick = Listener::of(&leases);
         let mut told = 0;
-        for number in 0..LEASES {
-            let lease = leases.acquire(format!("lease:{number}")).await.unwrap();
-            lease.renew().await.unwrap();
-            lease.release().await.unwrap();
+        for _ in 0..LEASES / AT_ONCE {
+            let acquire = |number| leases.acquire(format!("lease:{number}")).into_future();
+            let held = try_join_all((0..AT_ONCE).map(acquire)).await.unwrap();
+            try_join_all(held.iter().map(Lease::renew)).await.unwrap();
+            try_join_all(held.into_iter().map(Lease::release)).await.unwrap();
             told += quick.so_far().len();
         }
         assert_eq!(told, 3 * LEASES);

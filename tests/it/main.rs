@@ -41,7 +41,7 @@
 //! | The fence let an older token through where one element of an array in its field was older or null | `a_value_that_is_no_token_refuses_every_write` |
 //! | `build()` against a server that was down said after 10 s that the database did not answer in time, and nothing else | `build_names_the_addresses_and_why_each_one_failed` |
 //! | Both binaries reported a wrong password as a database out of reach, and dumped the driver's `Topology` where a server was down | `refusals_are_told_without_the_password`, `a_database_that_is_not_there_is_given_up_in_bounded_time`, `a_listing_and_a_command_work_over_scram_and_tls` |
-//! | A driver task panicked at the end of `mongo-lease-migrate` (6 of 200 runs) and of `mongo-lease` (1 of 200) | `no_run_of_three_hundred_panics_at_its_end` |
+//! | A driver task panicked at the end of `mongo-lease-migrate` (6 of 200 runs) and of `mongo-lease` (1 of 200) | `no_run_panics_at_its_end` |
 //! | The migration showed documents without a name as `"null"`, and their holders as those of `lease ""` | `duplicates_are_listed_with_holders_and_nothing_is_changed` |
 //! | A password with a bare `%` before a sign and a hexadecimal digit was not hidden in its decoded form | `a_percent_sign_before_no_two_digits_is_one` |
 //! | With standard input redirected, `Ctrl-C` on `mongo-lease run` reached the command and not its children | `a_signal_of_the_keyboard_goes_to_the_whole_group` |

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Acquire, Error, LeaseManager};
+use mongo_lease::{Acquire, Error, LeaseManager, MemoryStore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -11,6 +11,9 @@ use crate::both::{Backend, check};
 use crate::common::{builder, setup};
 use crate::lent::{lent_database, lent_setup};
 use crate::patience::{PATIENCE, bounded, locks};
+
+/// The end of a refusal whose holder is the caller's own process.
+const HINT: &str = "; the holder is this process, and leases are not re-entrant";
 
 /// A call that is granted nothing in this time, and ends then.
 pub(crate) async fn ends_in_vain(acquire: Acquire, wait: Duration) {
@@ -24,23 +27,32 @@ pub(crate) async fn ends_in_vain(acquire: Acquire, wait: Duration) {
 /// The caller's task may itself be the holder, and would wait for itself.
 #[tokio::test]
 async fn a_refusal_by_the_same_process_says_leases_are_not_reentrant() {
-    const HINT: &str = "; the holder is this process, and leases are not re-entrant";
     let (database, leases) = setup().await;
     let others = builder(&database).owner("other").build().await.unwrap();
     let _held = leases.acquire("a").await.unwrap();
-    let refusals = async |asking: &LeaseManager| {
-        let refusal = async |wait| asking.acquire("a").wait(wait).await.unwrap_err().to_string();
-        [refusal(Duration::ZERO).await, refusal(Duration::from_secs(3)).await]
+    let refusal = async |asking: &LeaseManager| {
+        asking.acquire("a").wait(Duration::ZERO).await.unwrap_err().to_string()
     };
     // Also where another manager of this process holds it.
-    for error in [refusals(&leases).await, refusals(&others).await].concat() {
+    for error in [refusal(&leases).await, refusal(&others).await] {
         assert!(error.ends_with(HINT), "{error}");
     }
     assert!(leases.get("a").await.unwrap().unwrap().held_here);
     let elsewhere = doc! { "$set": { "value": "v", "grant.value": "v", "grant.owner": "x@y:1" } };
     locks(&database).update_one(doc! { "name": "a" }, elsewhere).await.unwrap();
-    for error in refusals(&others).await {
-        assert!(error.contains("x@y:1") && !error.contains("this process"), "{error}");
+    let error = refusal(&others).await;
+    assert!(error.contains("x@y:1") && !error.contains("this process"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_by_the_same_process_says_leases_are_not_reentrant() {
+    let store = MemoryStore::new();
+    let manager = async || LeaseManager::in_memory(&store).build().await.unwrap();
+    let (leases, others) = (manager().await, manager().await);
+    let _held = leases.acquire("a").await.unwrap();
+    for asking in [&leases, &others] {
+        let error = asking.acquire("a").wait(Duration::from_secs(3)).await.unwrap_err().to_string();
+        assert!(error.ends_with(HINT), "{error}");
     }
 }
 

@@ -179,10 +179,12 @@ async fn a_usage_line_does_not_demand_what_the_environment_has() {
     assert!(help.data.contains("--uri <URI>") && help.data.contains("MONGODB_URI"), "{help:?}");
 }
 
+/// The driver's tasks used to panic in about one of 200 runs.
 #[tokio::test]
-async fn no_run_of_three_hundred_panics_at_its_end() {
+async fn no_run_panics_at_its_end() {
+    let is_long = std::env::var_os("MONGO_LEASE_LONG").is_some_and(|value| value == "1");
     let database = fresh().await;
-    for _ in 0..20 {
+    for _ in 0..if is_long { 20 } else { 5 } {
         let started = (0..15).map(|_| run(tool_for(&database, &["show", "nobody"])));
         for ran in futures_util::future::join_all(started).await {
             assert_eq!((ran.exit, ran.talk.as_str()), (1, "nobody holds \"nobody\"\n"));

@@ -40,10 +40,27 @@ fn make(out: &Path) -> PathBuf {
     let advice = "`cargo test` builds it, and so does `cargo build -p mongo-lease-migrations`";
     assert!(migrate.is_file(), "{} is not there: {advice}", migrate.display());
     let mut make = command(release("make"));
-    let output = make.arg("--out").arg(out).arg("--binaries").arg(programs).output().unwrap();
+    make.arg("--out").arg(out).arg("--binaries").arg(stripped(programs));
+    let output = make.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stdout).unwrap();
     PathBuf::from(said.trim_end())
+}
+
+/// The programs of this folder without what debuggers need, which would take most of the time to pack.
+fn stripped(programs: &Path) -> &'static Path {
+    static STRIPPED: OnceLock<PathBuf> = OnceLock::new();
+    STRIPPED.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stripped");
+        fs::create_dir_all(&folder).unwrap();
+        for program in ["mongo-lease", "mongo-lease-migrate"] {
+            let mut strip = command("strip");
+            strip.arg("-o").arg(folder.join(program)).arg(programs.join(program));
+            let output = strip.output().expect("`strip` comes with the linker");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        }
+        folder
+    })
 }
 
 /// The archive of this test run, in a folder of its own; or another one, which `tests/packages/run` has made.

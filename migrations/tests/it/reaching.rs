@@ -8,6 +8,9 @@ use mongodb::bson::doc;
 
 use super::{run, tool};
 
+/// Longer than anything here takes, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 #[test]
 fn a_command_line_that_makes_no_sense_is_a_usage_error() {
     for arguments in [
@@ -52,7 +55,7 @@ fn a_database_that_is_not_there_is_given_up_in_bounded_time() {
         assert!(ran.talk.starts_with(&named), "{ran:?}");
         assert!(!ran.talk.contains("Topology") && ran.talk.lines().count() == 1, "{ran:?}");
         assert_eq!(ran.json()["status"].as_str(), Some("failed"));
-        assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+        assert!(started.elapsed() < PATIENCE, "{:?}", started.elapsed());
     };
     // It accepts connections, and never answers.
     is_given_up();

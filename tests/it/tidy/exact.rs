@@ -32,7 +32,7 @@ const MEASURES: [(&str, &str, &str); 9] = [
     (
         "crate::spy",
         "nothing of a kind is sent",
-        "permits/refused.rs queue_faults/no_stream.rs user_strings.rs",
+        "permits/refused.rs queue_faults/no_stream.rs transactions/refused.rs user_strings.rs",
     ),
     ("crate::spy", "something has been sent", "blocked/acquires.rs permits/given_up.rs"),
     (

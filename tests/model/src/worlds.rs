@@ -275,16 +275,19 @@ fn large_without_lines() -> Vec<Named> {
     ]
 }
 
-/// The worlds of [`every_run`] with more than 600,000 states.
-pub const BIG: [&str; 24] = [
+/// The worlds of [`every_run`] with more than 300,000 states.
+pub const BIG: [&str; 29] = [
     "attempts",
     "renewals",
     "damaged numbers",
+    "damaged expiry",
     "tombstones, damaged expiry",
     "broken connections",
     "crashes",
+    "guards",
     "foreigner",
     "three clients",
+    "short first attempts",
     "first attempts together",
     "together, unbounded clocks",
     "cut off",
@@ -294,6 +297,8 @@ pub const BIG: [&str; 24] = [
     "cut off, unbounded clocks",
     "cut off, rollback",
     "releases cut off",
+    "releases cut off, rollback",
+    "releases cut off, judged when answered",
     "tombstones, attempts",
     "tombstones, renewals",
     "tombstones, guards",

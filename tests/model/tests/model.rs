@@ -1,6 +1,6 @@
 //! The protocol as built holds its claims in every state of these worlds, and each deliberate mistake is found.
 //!
-//! A plain run leaves out the worlds with more than 600,000 states. `MONGO_LEASE_MODEL=all` searches these too, as
+//! A plain run leaves out the worlds with more than 300,000 states. `MONGO_LEASE_MODEL=all` searches these too, as
 //! `.ci/full model` does, and `MONGO_LEASE_MODEL=large` the large worlds as well, which takes minutes.
 
 use std::time::Instant;
@@ -12,7 +12,7 @@ use mongo_lease_model::{
 };
 
 /// A world with more states than this is one of [`worlds::BIG`].
-const BIG_FROM: usize = 600_000;
+const BIG_FROM: usize = 300_000;
 
 /// The worlds that a run searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ const SELECTION: Duration = Duration::from_secs(2);
 /// The time limit of one attempt. `build` has two of them.
 const ATTEMPT: Duration = Duration::from_secs(3);
 /// Tolerance beyond the promise, for a busy machine.
-const LATE: Duration = Duration::from_secs(10);
+const LATE: Duration = Duration::from_secs(30);
 
 /// The error of a manager over a client with these options.
 async fn refused(
