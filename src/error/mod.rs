@@ -1,5 +1,6 @@
 //! The errors of this crate.
 
+mod convert;
 mod driver;
 mod retry;
 #[cfg(test)]
@@ -293,28 +294,6 @@ impl fmt::Debug for Error {
             next = source.source();
         }
         formatter.write_str(&shown)
-    }
-}
-
-/// For `?` in the callback of a transaction. The driver's own errors come out unchanged, with their labels. All others
-/// are found again by [`get_custom::<mongo_lease::Error>()`](mongodb::error::Error::get_custom).
-impl From<Error> for mongodb::error::Error {
-    fn from(error: Error) -> mongodb::error::Error {
-        if let Error::MongoDb(source) | Error::Unknown { source: Some(source), .. } = error {
-            return source;
-        }
-        mongodb::error::Error::custom(error)
-    }
-}
-
-/// An error of this crate that a callback of the driver's has carried, as it was; every other one as
-/// [`Error::MongoDb`].
-impl From<mongodb::error::Error> for Error {
-    fn from(error: mongodb::error::Error) -> Error {
-        match error.get_custom::<Error>() {
-            Some(own) => own.clone(),
-            None => Error::MongoDb(error),
-        }
     }
 }
 
