@@ -92,7 +92,7 @@ const MISTAKES = [
   [
     'a fenced write inherits how results are read',
     'fence', '...PLAIN, ...within', '...within',
-    'options', 'every call, with raw',
+    'options', 'promoteValues false',
   ],
   [
     'the news of a loss waits for the release',
