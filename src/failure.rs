@@ -49,6 +49,18 @@ impl Failure {
         None
     }
 
+    /// The code of the server's error, if nothing is known of what it means.
+    pub(crate) fn unknown_code(&self) -> Option<i32> {
+        let code = match &self.cause {
+            Cause::Write(error) => match error.kind.as_ref() {
+                ErrorKind::Write(WriteFailure::WriteError(error)) => error.code,
+                _ => return None,
+            },
+            _ => self.server_code()?,
+        };
+        outcome::is_unknown(code).then_some(code)
+    }
+
     /// Whether the server answered, but the write may have been applied: it cut the command off, or could not confirm
     /// that the write will last. Nothing of the command is carried out after that.
     pub(crate) fn is_cut_off(&self) -> bool {

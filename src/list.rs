@@ -25,7 +25,7 @@ pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>
     let seen = retry::run(&engine.runner, look, engine.policy()).await?.reply;
     let mut info = seen.into_iter().next().map(|seen| seen.info).filter(LeaseInfo::is_held);
     if let Some(info) = &mut info {
-        info.recognize(&engine.id, engine.process());
+        engine.recognize(info);
     }
     Ok(info)
 }
@@ -149,7 +149,7 @@ impl List {
         let seen = retry::run(&self.engine.runner, page, self.engine.policy()).await?.reply;
         let mut page: Vec<_> = seen.into_iter().map(|seen| seen.info).collect();
         for info in &mut page {
-            info.recognize(&self.engine.id, self.engine.process());
+            self.engine.recognize(info);
         }
         Ok(page)
     }

@@ -44,10 +44,10 @@ fn snapshot(name: &str, document: &LeaseDocument, now_ms: i64) -> LeaseSnapshot 
         info.owner = Some(grant.details.owner.clone());
         info.acquired_at = DateTime::from_timestamp_millis(grant.acquired_at);
         info.metadata = grant.details.metadata.clone();
+        info.grant_id = Some(grant.id.clone());
     }
     LeaseSnapshot {
         info,
-        grant_id: grant.map(|grant| grant.id.clone()),
         ttl_ms: grant.map(|grant| grant.ttl),
         sent: grant.map(|grant| grant.sent),
         server_ms: Some(now_ms),
@@ -67,9 +67,11 @@ pub(crate) fn with_holders(name: &str, document: &LeaseDocument, now_ms: i64) ->
 
 fn shown(Holder { grant, expires_at, permits, limit }: Holder<Texts>, now_ms: i64) -> LeaseHolder {
     let (permits, limit) = (small(permits), small(limit));
+    let grant_id = Some(grant.id.clone());
     let mut shown = LeaseHolder::without_grant(grant.value, permits, limit, expires_at, now_ms);
     shown.owner = Some(grant.details.owner.clone());
     shown.acquired_at = DateTime::from_timestamp_millis(grant.acquired_at);
     shown.metadata = grant.details.metadata.clone();
+    shown.grant_id = grant_id;
     shown
 }

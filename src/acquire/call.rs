@@ -108,7 +108,7 @@ impl AcquireCall {
                         }
                     }
                     AcquireReply::Refused(mut refused) => {
-                        refused.info.recognize(&self.engine.id, self.engine.process());
+                        self.engine.recognize(&mut refused.info);
                         let info = &refused.info;
                         let smaller_limit = info.limit_below(self.permits().limit());
                         telemetry::refused(&info.name, info.owner.as_deref(), smaller_limit);

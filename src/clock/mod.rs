@@ -8,6 +8,7 @@
 mod memory;
 
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use pin_project_lite::pin_project;
 use rand::TryRng;
 use rand::rngs::SysRng;
 
-use mongo_lease_core::rules::{Delays, Instant, TombstoneValues};
+use mongo_lease_core::rules::{Delays, Instant, ManagerId, TombstoneValues};
 
 #[cfg(feature = "memory")]
 pub(crate) use memory::MemoryClock;
@@ -104,6 +105,28 @@ impl Clock {
         Ok(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect())
     }
 
+    /// The randomness of a manager's id. It begins with that of this process, by which the process knows what it has
+    /// made: neither its id nor its host's name is its own, where containers share them.
+    pub(crate) fn manager_randomness(&self) -> Result<String, NoRandomness> {
+        #[cfg(feature = "memory")]
+        if self.memory.as_ref().is_some_and(MemoryClock::is_simulated) {
+            // Each simulated manager is a process.
+            return self.random_hex::<12>();
+        }
+        const { assert!(ManagerId::OF_PROCESS == 2 * 6) };
+        static PROCESS: Mutex<Option<(Process, String)>> = Mutex::new(None);
+        let this = Process::this();
+        let mut known = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
+        // A forked child has the variable of its parent.
+        let of_process = match known.take().filter(|(process, _)| *process == this) {
+            Some((_, randomness)) => randomness,
+            None => self.random_hex::<6>()?,
+        };
+        known.replace((this, of_process.clone()));
+        drop(known);
+        Ok(of_process + &self.random_hex::<6>()?)
+    }
+
     /// Fresh values for the documents that one command leaves without a holder.
     pub(crate) fn tombstone_values(&self) -> Result<TombstoneValues, NoRandomness> {
         self.random_hex::<16>().map(TombstoneValues::new)
@@ -187,6 +210,17 @@ fn nanos_since_start() -> u64 {
     u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// A process, as it knows itself from the child that it forks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Process(u32);
+
+impl Process {
+    /// The process that asks.
+    pub(crate) fn this() -> Process {
+        Process(std::process::id())
+    }
+}
+
 /// The error when the operating system gives no randomness.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NoRandomness;
@@ -211,5 +245,13 @@ mod tests {
     #[test]
     fn a_moment_that_never_comes_takes_no_timer() {
         assert_eq!(Clock::default().sleep_until(Instant::FAR_FUTURE).now_or_never(), None);
+    }
+
+    #[test]
+    fn the_managers_of_one_process_have_ids_that_begin_alike() {
+        let id = || ManagerId::new(Clock::default().manager_randomness().unwrap());
+        let (one, other) = (id(), id());
+        assert_ne!(one, other);
+        assert!(one.has_process_made(&other.calls().start) && !one.has_made(&other.calls().start));
     }
 }

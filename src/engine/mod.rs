@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mongo_lease_core::commands::{DryRun, Hello, IsHintUsed, Topology};
+use mongo_lease_core::info::LeaseInfo;
 use mongo_lease_core::rules::{ManagerId, REFUSED, Timing};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -43,7 +44,7 @@ pub(crate) struct Engine {
     pub(crate) options: ManagerOptions,
     pub(crate) timing: Arc<Timing>,
     pub(crate) topology: Topology,
-    /// Random and unique to this manager: its values begin with it.
+    /// Random and unique to this manager: its values begin with it. It begins as that of every manager of this process.
     pub(crate) id: ManagerId,
     /// `label@host:pid`.
     pub(crate) owner: Arc<str>,
@@ -88,7 +89,7 @@ impl Engine {
         telemetry::register();
         let runner =
             Runner::new(backend.clone(), &options.collection, options.tuning.max_in_flight)?;
-        let id = ManagerId::new(runner.clock().random_hex::<12>()?);
+        let id = ManagerId::new(runner.clock().manager_randomness()?);
         let policy = || RetryPolicy {
             attempt_timeout: timing.attempt_timeout,
             deadline: runner.clock().now().after(options.build_timeout),
@@ -222,13 +223,26 @@ impl Engine {
 
     /// Releases a dropped lease in the background. A call of this process for the same name waits for that.
     pub(crate) fn give_back(&self, what: GiveBack) {
+        // A copy in a forked child: the lease is its parent's.
+        if self.runner.is_of_parent() {
+            return;
+        }
         let pending = self.pending_releases.begin(&what.target.name);
         self.background.give_back(GiveBack { pending: Some(pending.into()), ..what });
     }
 
-    /// `@host:pid`.
-    pub(crate) fn process(&self) -> &str {
-        &self.owner[self.options.owner.len()..]
+    /// Makes a lease ready for users.
+    pub(crate) fn recognize(&self, info: &mut LeaseInfo) {
+        info.recognize(&self.id);
+        // A refusal shows no holder of a lease that several hold: what this manager holds, it knows by itself.
+        if info.shared && info.is_held() && info.holders.is_empty() {
+            info.held_here |= self.renewer.holds(&info.name);
+        }
+        // The managers of a forked child are those of its parent.
+        if self.runner.is_of_parent() {
+            info.held_here = false;
+            info.holders.iter_mut().for_each(|holder| holder.held_here = false);
+        }
     }
 }
 

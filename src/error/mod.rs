@@ -371,7 +371,11 @@ fn is_not_sent(source: &Option<Box<Error>>) -> bool {
 
 /// Warns when the own process is the holder: a task that waits for such a lease may wait for itself.
 fn describe_own(info: &LeaseInfo) -> &'static str {
-    if info.held_here { "; the holder is this process, and leases are not re-entrant" } else { "" }
+    match (info.held_here, info.shared) {
+        (false, _) => "",
+        (true, false) => "; the holder is this process, and leases are not re-entrant",
+        (true, true) => "; this process is one of the holders, and leases are not re-entrant",
+    }
 }
 
 fn describe_privilege(privilege: &str, namespace: &str) -> String {

@@ -140,6 +140,10 @@ fn every_error() -> Vec<(Error, bool)> {
         (Error::MongoDb(command_error(112)), true),
         (Error::MongoDb(write_error(121)), false),
         (Error::MongoDb(write_error(24)), true),
+        // Too large, and what nobody has named: the disk is full, the majority is not there yet.
+        (Error::MongoDb(command_error(10_334)), false),
+        (Error::MongoDb(command_error(14_031)), true),
+        (Error::MongoDb(write_error(134)), true),
     ]
 }
 

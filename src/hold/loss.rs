@@ -18,7 +18,7 @@ pub(crate) fn loss_of(key: &GrantKey, found: Option<&LeaseSnapshot>) -> Option<L
     if seen.info.value.as_deref() != Some(key.value()) {
         return Some(LostReason::TakenOver { by: seen.info.owner.clone() });
     }
-    match &seen.grant_id {
+    match &seen.info.grant_id {
         Some(grant_id) if grant_id.as_str() == key.grant_id() => None,
         // A key with the id of no grant was made up, and nobody has resumed the lease with it.
         Some(grant_id)

@@ -124,6 +124,13 @@ impl Renewer {
         agenda.holdings.iter().map(each).collect()
     }
 
+    /// Whether this manager holds a lease of this name.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        let agenda = self.shared.agenda.lock();
+        let mut holdings = agenda.holdings.values().map(|place| &place.holding);
+        holdings.any(|holding| holding.key.name() == name && holding.is_valid())
+    }
+
     /// Makes the task call the rules again after an event on this holding.
     pub(crate) fn look_again(&self, number: AgendaKey) {
         self.shared.schedule(number, Instant::START);

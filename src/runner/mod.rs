@@ -29,9 +29,11 @@ use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Process};
 use crate::error::Error;
 use crate::failure::{Cause, Failure, NOT_SENT, UNANSWERED, decode_failure, driver_failure};
+use crate::lock::Lock;
+use crate::telemetry;
 use crate::token::Token;
 
 pub(crate) use attempt::{AttemptLimits, AttemptTime, Pace, PriorEffect};
@@ -49,6 +51,8 @@ pub(crate) struct Runner {
 
 struct Inner {
     clock: Clock,
+    /// The process that has made it.
+    process: Process,
     backend: Backend,
     collection: String,
     runtime: tokio::runtime::Handle,
@@ -59,6 +63,8 @@ struct Inner {
     slots: SlotQueue,
     /// The default pace of attempts, if there are too few slots for lanes.
     pace: Option<Pace>,
+    /// The unknown code that was logged last, and when.
+    unknown_code: Lock<Option<(i32, Instant)>>,
     /// The server has refused a majority read. It goes on doing so until it is started with other options.
     has_no_majority_reads: AtomicBool,
 }
@@ -75,6 +81,7 @@ impl Runner {
         let slots = Slots::new(in_flight_max);
         let shared = Inner {
             clock: backend.clock(),
+            process: Process::this(),
             backend,
             collection: collection.to_owned(),
             runtime,
@@ -82,6 +89,7 @@ impl Runner {
             services: TaskTracker::new(),
             slots: SlotQueue::new(slots),
             pace: slots.are_few().then(Pace::default),
+            unknown_code: Lock::default(),
             has_no_majority_reads: AtomicBool::new(false),
         };
         Ok(Runner { shared: Arc::new(shared) })
@@ -89,6 +97,11 @@ impl Runner {
 
     pub(crate) fn clock(&self) -> &Clock {
         &self.shared.clock
+    }
+
+    /// Whether the process that has made it is the parent of this one, which was forked since.
+    pub(crate) fn is_of_parent(&self) -> bool {
+        self.shared.process != Process::this()
     }
 
     /// The database that the commands go to, if they go to a server.
@@ -222,6 +235,11 @@ impl Runner {
         is_blocked: bool,
         deadline: Instant,
     ) -> AttemptResult<Slot> {
+        if self.is_of_parent() {
+            const FORKED: &str = "this process was forked after the manager was built: build another one here";
+            let cause = Cause::Unsupported(FORKED.to_owned());
+            return Err(Failure { outcome: REFUSED, cause });
+        }
         let lane = if is_blocked { lane.blocked() } else { lane };
         match self.shared.clock.before(deadline, self.shared.slots.slot(lane)).await {
             Some(Some(occupied)) => Ok(Slot { runner: self.clone(), _occupied: occupied }),
@@ -231,8 +249,26 @@ impl Runner {
     }
 
     pub(crate) fn free_slot(&self, lane: Lane) -> Option<Slot> {
+        if self.is_of_parent() {
+            return None;
+        }
         let occupied = self.shared.slots.free_slot(lane)?;
         Some(Slot { runner: self.clone(), _occupied: occupied })
+    }
+
+    /// Logs an error whose code nobody knows, at once: calls repeat their commands for as long as they wait. Not each
+    /// of these, and not each call.
+    fn log_unknown_code(&self, failure: &Failure) {
+        const AGAIN_AFTER: Duration = Duration::from_secs(60);
+        let Some(code) = failure.unknown_code() else { return };
+        let now = self.clock().now();
+        let mut logged = self.shared.unknown_code.lock();
+        if logged.is_some_and(|(last, at)| last == code && now < at.after(AGAIN_AFTER)) {
+            return;
+        }
+        *logged = Some((code, now));
+        drop(logged);
+        telemetry::unknown_code(code, &Error::from(failure.clone()).to_string());
     }
 
     /// Sends the command. A server without majority reads gets a read that may do without them with level `local`.
@@ -327,6 +363,9 @@ impl Slot {
         };
         if let Some(pace) = pace {
             pace.answered(shared.clock.now(), sent, &answer);
+        }
+        if let Err(failure) = &answer {
+            self.runner.log_unknown_code(failure);
         }
         answer
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use mongo_lease_testbed::command;
+use mongo_lease_testbed::{FailCommand, command};
 use mongo_lease_tower::http::{Request, Response};
 use mongo_lease_tower::{LeaseLayer, key};
 use tokio::time::Instant;
@@ -22,6 +22,7 @@ use tracing_core::span::Current;
 use mongo_lease::{LeaseManager, LostReason, MemoryStore};
 
 use crate::common::{SHORT_TTL, setup};
+use crate::lent::lent_setup;
 use crate::patience::until;
 use crate::secrets;
 
@@ -286,4 +287,20 @@ async fn a_build_without_a_server_soon_says_what_it_waits_for() {
         assert!(line.contains(part), "{line}");
     }
     drop(hang);
+}
+
+#[tokio::test]
+async fn a_code_that_nobody_knows_is_logged_once() {
+    let test = "a_code_that_nobody_knows_is_logged_once";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
+    let (server, _database, leases) = lent_setup().await;
+    let _failing = FailCommand::on(&["findAndModify"]).error_code(14_031).enable(server.uri()).await;
+    let wait = Duration::from_millis(500);
+    let calls = (0..10).map(|number| leases.acquire(number.to_string()).wait(wait).into_future());
+    for ended in futures_util::future::join_all(calls).await {
+        ended.unwrap_err();
+    }
+    let warned = lines.taken_with("event WARN");
+    assert_eq!(warned.len(), 1, "{warned:#?}");
+    assert!(warned[0].contains("db.response.status_code=14031"), "{warned:#?}");
 }

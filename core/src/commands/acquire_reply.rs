@@ -113,7 +113,7 @@ pub(super) fn read(reply: &Document, request: &AcquireRequest) -> Result<Found, 
     let own = if request.permits.is_exclusive() {
         let is_own = snapshot.info.value.as_ref() == Some(&request.value)
             && !matches!(snapshot.info.state, LeaseState::Damaged { .. });
-        snapshot.grant_id.clone().filter(|_| is_own).map(|id| (id, None))
+        snapshot.info.grant_id.clone().filter(|_| is_own).map(|id| (id, None))
     } else {
         shared.and_then(|it| own_share(it.get_document(OWN).ok()?, request))
     };

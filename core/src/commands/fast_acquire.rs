@@ -79,11 +79,11 @@ impl FastAcquire {
         sent: Instant,
         token: Option<Timestamp>,
     ) -> AcquireReply {
-        let LeaseSnapshot { mut info, grant_id, server_ms, .. } = found;
+        let LeaseSnapshot { mut info, server_ms, .. } = found;
         // Another program's name may match ours without being a string.
         info.name.clone_from(&self.request.name);
         let is_of_this_value = info.value.as_deref() == Some(&self.request.value);
-        let own = grant_id.filter(|id| is_of_this_value && self.is_own(id));
+        let own = info.grant_id.clone().filter(|id| is_of_this_value && self.is_own(id));
         let is_damaged = matches!(info.state, LeaseState::Damaged { .. });
         // A call that waits has to join the queue, and only the slow acquire does that.
         let is_refused =

@@ -388,7 +388,7 @@ impl ReleaseTarget {
     pub fn is(&self, seen: &LeaseSnapshot) -> bool {
         seen.info.name == self.name
             && seen.info.value.as_ref() == Some(&self.value)
-            && self.grant.has(seen.grant_id.as_ref())
+            && self.grant.has(seen.info.grant_id.as_ref())
     }
 
     /// A condition: this target has the exclusive lease.

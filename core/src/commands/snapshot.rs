@@ -14,8 +14,6 @@ const WAITING: &str = "waiting";
 pub struct LeaseSnapshot {
     /// The lease as users see it.
     pub info: LeaseInfo,
-    /// The id of the grant, if the grant describes the current holder.
-    pub grant_id: Option<GrantId>,
     /// The holder's ttl in milliseconds, if the grant describes the current holder.
     pub ttl_ms: Option<i64>,
     /// The echo of the holder's clock, if the grant describes the current holder.
@@ -60,11 +58,11 @@ pub fn read(document: &Document) -> LeaseSnapshot {
         acquired_at: date(grant, grant::ACQUIRED_AT),
         waiting: document.get_i32(WAITING).ok().and_then(|it| it.try_into().ok()).unwrap_or(0),
         metadata: grant.get_document(grant::METADATA).cloned().unwrap_or_default(),
+        grant_id: grant.get_str(grant::ID).ok().map(GrantId::from),
         ..LeaseInfo::without_grant(name, value, state(document), expires_at, now)
     };
     LeaseSnapshot {
         info,
-        grant_id: grant.get_str(grant::ID).ok().map(GrantId::from),
         ttl_ms: grant.get_i64(grant::TTL_MS).ok(),
         sent: grant.get_i64(grant::SENT_MICROS).ok(),
         server_ms: now,
@@ -99,7 +97,7 @@ fn holders(document: &Document) -> Option<Vec<LeaseHolder>> {
 /// One holder, and when it expires. `None` if the server would not count it as one.
 fn holder(element: &Document, now: i64) -> Option<(i64, LeaseHolder)> {
     let number = |field| element.get_i64(field).ok();
-    element.get_str(holder::ID).ok()?;
+    let grant_id = element.get_str(holder::ID).ok().map(GrantId::from)?;
     number(holder::TTL_MS)?;
     number(holder::MAX_CLOCK_SKEW_MS)?;
     let permits = number(holder::PERMITS).filter(|permits| *permits >= 1)?;
@@ -109,6 +107,7 @@ fn holder(element: &Document, now: i64) -> Option<(i64, LeaseHolder)> {
         owner: text(element, holder::OWNER),
         acquired_at: date(element, holder::ACQUIRED_AT),
         metadata: element.get_document(holder::METADATA).cloned().unwrap_or_default(),
+        grant_id: Some(grant_id),
         ..LeaseHolder::without_grant(value, small(permits), small(limit), expires_at, now)
     };
     Some((expires_at, shown))

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::bson::{DateTime as BsonDate, Document};
 use crate::format;
-use crate::rules::ids::ManagerId;
+use crate::rules::ids::{GrantId, ManagerId};
 use crate::rules::permits::LIMIT_MAX;
 use crate::rules::time::{from_millis, millis_up};
 use crate::rules::tombstone::is_tombstone;
@@ -70,7 +70,8 @@ pub struct LeaseInfo {
     /// How many entries the queue has: one for each manager that waits, and up to 16 for one with calls for permits.
     /// Those of a process that has died count for up to 10 s more.
     pub waiting: u32,
-    /// Whether this very process holds the lease, judged by its value or its owner's `host:pid`.
+    /// Whether this very process holds the lease: a manager that it has made was granted it. Two containers with one
+    /// host name and one process id are two processes, and so is a forked child.
     pub held_here: bool,
     /// Whether the lease is held by several at once, by permits of a semaphore or as readers.
     pub shared: bool,
@@ -78,6 +79,10 @@ pub struct LeaseInfo {
     ///
     /// `LeaseManager::get` and `LeaseManager::list` read them. In errors the list is empty.
     pub holders: Vec<LeaseHolder>,
+    /// The id of the holder's grant. `None` if another program holds the lease.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub grant_id: Option<GrantId>,
 }
 
 /// One holder of a [lease that several hold](LeaseInfo::shared), with its permits.
@@ -108,8 +113,12 @@ pub struct LeaseHolder {
     pub remaining: Duration,
     /// The metadata that the holder attached, as they are stored.
     pub metadata: Document,
-    /// Whether this very process is the holder, judged by its value or its owner's `host:pid`.
+    /// Whether this very process is the holder, as of a [lease](LeaseInfo::held_here).
     pub held_here: bool,
+    /// The id of its grant.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub grant_id: Option<GrantId>,
 }
 
 /// Whether a lease is held. Serialized as a word: `held`, `free` or `damaged`.
@@ -148,6 +157,7 @@ impl LeaseHolder {
             remaining: from_millis(expires_at.saturating_sub(now)),
             metadata: Document::new(),
             held_here: false,
+            grant_id: None,
         }
     }
 }
@@ -186,6 +196,7 @@ impl LeaseInfo {
             held_here: false,
             shared,
             holders: Vec::new(),
+            grant_id: None,
         }
     }
 
@@ -214,18 +225,18 @@ impl LeaseInfo {
     }
 
     /// Makes it ready for users: sets `held_here`, and takes away `mongo-lease/shared`, which is no holder's.
-    /// `manager` is the prefix of this manager's values, `process` the end of its owners.
+    /// `manager` is one of this process.
     #[doc(hidden)]
-    pub fn recognize(&mut self, manager: &ManagerId, process: &str) {
+    pub fn recognize(&mut self, manager: &ManagerId) {
         self.value.take_if(|value| LeaseInfo::is_shared_value(value));
-        let is_ours = |value: Option<&String>, owner: Option<&String>| {
-            value.is_some_and(|value| manager.has_made(value))
-                || owner.is_some_and(|owner| owner.ends_with(process))
+        // By the grant: the value may be the caller's own, or that of a lease that another process has resumed.
+        let is_ours = |grant_id: Option<&GrantId>| {
+            grant_id.is_some_and(|id| manager.has_process_made(id.as_str()))
         };
         for holder in &mut self.holders {
-            holder.held_here = is_ours(Some(&holder.value), holder.owner.as_ref());
+            holder.held_here = is_ours(holder.grant_id.as_ref());
         }
-        let is_held_here = is_ours(self.value.as_ref(), self.owner.as_ref())
+        let is_held_here = is_ours(self.grant_id.as_ref())
             || self.holders.iter().any(|holder| holder.held_here);
         self.held_here = self.is_held() && is_held_here;
     }

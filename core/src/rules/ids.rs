@@ -2,7 +2,8 @@
 //!
 //! | identity | text |
 //! | --- | --- |
-//! | manager | random text: `m` |
+//! | process | random text |
+//! | manager | its process, and random text: `m` |
 //! | call | its manager, and random text: `m-c` |
 //! | grant | its call, and the number of the attempt: `m-c.1`; sent again in pieces: `m-c.1.1` |
 //! | grant of a resume | `m-c.0` |
@@ -27,7 +28,10 @@ pub struct GrantId(Box<str>);
 const RESUMED: &str = ".0";
 
 impl ManagerId {
-    /// `randomness` must not be used by any other manager.
+    /// How many characters of a manager's id are those of its process: these alone say who made a grant.
+    pub const OF_PROCESS: usize = 12;
+
+    /// `randomness` must not be used by any other manager. It begins with the randomness of its process.
     pub fn new(randomness: String) -> ManagerId {
         ManagerId(randomness.into())
     }
@@ -46,6 +50,11 @@ impl ManagerId {
     /// Whether this manager generated the value, or the id of a grant.
     pub fn has_made(&self, value: &str) -> bool {
         value.starts_with(&*self.0)
+    }
+
+    /// Whether a manager of the same process generated the value, or the id of a grant.
+    pub fn has_process_made(&self, made: &str) -> bool {
+        made.starts_with(self.0.get(..ManagerId::OF_PROCESS).unwrap_or(&self.0))
     }
 }
 

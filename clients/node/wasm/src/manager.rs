@@ -1,6 +1,6 @@
 //! One manager: its options, its identity, and its guesses about names.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use mongo_lease_core::commands::FoundIndex;
 use mongo_lease_core::rules::{Guess, Guesses, ManagerId, Timing, timing};
@@ -129,7 +129,6 @@ pub struct Manager {
     pub(crate) timing: Arc<Timing>,
     pub(crate) owner: Arc<str>,
     id: ManagerId,
-    process: String,
     guesses: Guesses,
 }
 
@@ -138,17 +137,20 @@ impl Manager {
         &self.id
     }
 
-    /// `@host:pid`.
-    pub(crate) fn process(&self) -> &str {
-        &self.process
-    }
-
     /// The timings for this ttl. An attempt deadline that is too long for it is shortened.
     pub(crate) fn timing_for(&self, ttl: std::time::Duration) -> Result<Arc<Timing>, Error> {
         let asked = self.options.tuning.attempt_timeout.map(|asked| asked.min(ttl / 2));
         let timing = Timing::new(ttl, self.options.max_clock_skew, asked);
         timing.map(Arc::new).map_err(timing_error)
     }
+}
+
+/// The randomness of a manager, which begins as that of the first manager of this process: so the process knows what it
+/// has made.
+fn of_process(randomness: &str) -> String {
+    static PROCESS: OnceLock<String> = OnceLock::new();
+    let (first, own) = randomness.split_at(ManagerId::OF_PROCESS.min(randomness.len()));
+    format!("{}{own}", PROCESS.get_or_init(|| first.to_owned()))
 }
 
 #[wasm_bindgen]
@@ -163,8 +165,8 @@ impl Manager {
         let options = settings.0;
         let timing = Arc::new(options.check()?);
         let owner = format!("{}{process}", options.owner).into();
-        let (id, guesses) = (ManagerId::new(randomness), Guesses::new(false));
-        Ok(Manager { options, timing, owner, id, process, guesses })
+        let (id, guesses) = (ManagerId::new(of_process(&randomness)), Guesses::new(false));
+        Ok(Manager { options, timing, owner, id, guesses })
     }
 
     /// The collection.

@@ -176,7 +176,7 @@ impl Reply {
     /// The lease as an error shows it.
     pub fn info(&self, manager: &Manager) -> Option<Info> {
         let mut info = self.seen()?.clone();
-        info.recognize(manager.id(), manager.process());
+        info.recognize(manager.id());
         Some(Info(info))
     }
 
@@ -221,7 +221,7 @@ impl Reply {
         let Decoded::Leases(found) = &self.0 else { return list([]) };
         list(found.iter().map(|seen| {
             let mut info = seen.info.clone();
-            info.recognize(manager.id(), manager.process());
+            info.recognize(manager.id());
             info_document(&info)
         }))
     }

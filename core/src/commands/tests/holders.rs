@@ -12,19 +12,42 @@ fn held_by([first, second]: [&str; 2]) -> Document {
     with(with(held("v", "v.1"), "value", "mongo-lease/shared"), "holders", holders)
 }
 
+/// A manager of the process `0123456789ab`.
+fn manager() -> ManagerId {
+    ManagerId::new("0123456789abffffffffffff".to_owned())
+}
+
+/// Of two containers with one host name and the process id 1, each has an owner of its own only in its label.
 #[test]
-fn the_process_of_a_holder_recognizes_the_lease() {
-    for (values, process, recognized) in [
-        (["a", "b"], "other:1", [false, false]),
-        (["a", "b"], "b@host:1", [false, true]),
-        (["a", "m-c"], "other:1", [false, true]),
+fn the_process_of_a_holder_recognizes_the_lease_by_its_grant() {
+    for (values, recognized) in [
+        (["a", "b"], [false, false]),
+        (["a", "0123456789ab-c"], [false, true]),
+        // Another manager of the process.
+        (["a", "0123456789ab000000000000-c"], [false, true]),
+        (["a", "0123456789ac000000000000-c"], [false, false]),
     ] {
         let mut info = read_with_holders(&held_by(values)).info;
-        info.recognize(&ManagerId::new("m".to_owned()), process);
+        info.recognize(&manager());
         // The value in the document is nobody's.
-        assert_eq!((info.value, info.held_here), (None, recognized[1]), "{process}");
+        assert_eq!((info.value, info.held_here), (None, recognized[1]), "{values:?}");
         let held_here: Vec<_> = info.holders.iter().map(|holder| holder.held_here).collect();
-        assert_eq!(held_here, recognized, "{process}");
+        assert_eq!(held_here, recognized, "{values:?}");
+    }
+}
+
+#[test]
+fn neither_the_owner_nor_the_value_says_who_holds() {
+    for (value, grant_id, held_here) in [
+        ("chosen", "0123456789ab000000000000-c.1", true),
+        ("chosen", "other-c.1", false),
+        // Another process has resumed it.
+        ("0123456789ab000000000000-c", "other-c.0", false),
+    ] {
+        let mut info = read(&held(value, grant_id)).info;
+        assert_eq!(info.owner.as_deref(), Some("test@host:1"));
+        info.recognize(&manager());
+        assert_eq!(info.held_here, held_here, "{value} {grant_id}");
     }
 }
 

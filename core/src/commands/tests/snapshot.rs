@@ -17,7 +17,7 @@ fn a_document_of_ours_tells_everything() {
     assert_eq!(seen.info.remaining.unwrap().as_secs(), 31);
     assert_eq!(seen.info.waiting, 2);
     assert_eq!(seen.info.metadata, doc! { "x": 1 });
-    assert_eq!(seen.grant_id, Some("call.1".into()));
+    assert_eq!(seen.info.grant_id, Some("call.1".into()));
     assert_eq!((seen.ttl_ms, seen.sent), (Some(30_000), Some(5)));
 }
 

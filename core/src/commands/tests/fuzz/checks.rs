@@ -210,7 +210,7 @@ fn seen(document: &Document) -> bool {
     let speaks = seen.info.value.is_some()
         && text(document, &["grant", "value"]) == seen.info.value.as_deref();
     let of_grant = |field| text(document, &["grant", field]).filter(|_| speaks);
-    assert_eq!(seen.grant_id.as_ref().map(GrantId::as_str), of_grant("id"));
+    assert_eq!(seen.info.grant_id.as_ref().map(GrantId::as_str), of_grant("id"));
     assert_eq!(seen.info.owner.as_deref(), of_grant("owner"));
     let number = |field| at(document, &["grant", field]).and_then(Bson::as_i64).filter(|_| speaks);
     assert_eq!((seen.ttl_ms, seen.sent), (number("ttlMs"), number("sentMicros")));

@@ -83,7 +83,7 @@ fn judged(seen: LeaseSnapshot, document: &Document) -> bool {
     }
     // It can be displayed, and shows users no value that is nobody's.
     let mut told = info;
-    told.recognize(&ManagerId::new("m".to_owned()), "host:1");
+    told.recognize(&ManagerId::new("m".to_owned()));
     assert!(!format!("{told} {told:?}").is_empty());
     assert_ne!(told.value.as_deref(), Some("mongo-lease/shared"));
     // The rest is as without the holders.
