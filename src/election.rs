@@ -17,6 +17,7 @@ use crate::lease::Lease;
 use crate::lock::Lock;
 use crate::manager::LeaseManager;
 use crate::release::Released;
+use crate::telemetry::Term;
 
 /// The default of [`Election::notice`] is the ttl divided by this.
 const NOTICE_SHARE: u32 = 6;
@@ -86,6 +87,8 @@ pub struct Leadership {
     asked: CancellationToken,
     /// Set when the leader was told to stop. A renewal that succeeds later does not take this back.
     is_told: AtomicBool,
+    /// The log tells when it begins and when it ends.
+    _term: Term,
 }
 
 /// Why a leader has to stop.
@@ -216,12 +219,14 @@ impl Election {
         // missed.
         let asked = self.stopped.child_token();
         self.newest.lock().clone_from(&asked);
+        let _term = Term::begin(lease.name(), lease.granted_token());
         Ok(Leadership {
             lease,
             notice: self.notice,
             whole_ms: AtomicU64::new(0),
             asked,
             is_told: AtomicBool::new(false),
+            _term,
         })
     }
 

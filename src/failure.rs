@@ -29,6 +29,10 @@ pub(crate) enum Cause {
     Reply(String),
     /// The server lacks a required feature.
     Unsupported(String),
+    /// It waited in this process until its time was over, and no task of the manager ran meanwhile.
+    NotDriven,
+    /// The runtime in which the manager was built has ended, and with it the command's task.
+    RuntimeGone,
     /// The manager has been shut down.
     ShutDown,
 }
@@ -37,6 +41,8 @@ pub(crate) enum Cause {
 pub(crate) const UNANSWERED: Failure = Failure { outcome: MAYBE_APPLIED, cause: Cause::Deadline };
 /// The caller's time was over, or it had gone, before the command was sent.
 pub(crate) const NOT_SENT: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::NotSent };
+/// The same, and no task of the manager has run meanwhile.
+pub(crate) const NOT_DRIVEN: Failure = Failure { outcome: NOT_APPLIED, cause: Cause::NotDriven };
 
 impl Failure {
     /// The code of the server's error, if the server refused the command.

@@ -21,6 +21,9 @@ use crate::retry::{self, RetryPolicy};
 use crate::telemetry::Operation;
 use crate::token::Token;
 
+/// How long the release of a lease that was lost before may take. After that it goes on in the background.
+const LOST_RELEASE_MAX: Duration = Duration::from_secs(1);
+
 /// A lease that was granted to this process.
 ///
 /// While [`is_valid`](Lease::is_valid) is true, nobody else holds the lease, provided that the clocks of the replica
@@ -41,6 +44,8 @@ pub struct Lease {
     pub(crate) number: AgendaKey,
     /// The lease was released or detached: the drop has nothing to give back.
     is_settled: bool,
+    /// A release has ended the lease, and no event has told so yet.
+    is_untold: bool,
 }
 
 /// The data with which another request or process can resume a detached lease, once. Anybody with this key can renew
@@ -83,7 +88,7 @@ impl LeaseKey {
 
 impl Lease {
     pub(crate) fn new(engine: Arc<Engine>, holding: Arc<Holding>, number: AgendaKey) -> Lease {
-        Lease { engine, holding, number, is_settled: false }
+        Lease { engine, holding, number, is_settled: false, is_untold: false }
     }
 
     /// The lease's name.
@@ -270,7 +275,8 @@ impl Lease {
     /// trip in most cases, in two or three where the document is not as it is likely to be. If the lease is free by now
     /// or has another holder, the result is [`Released::NotHeld`], and nothing changes. If the database does not
     /// confirm the release in time (the manager's [`release_timeout`](crate::LeaseManagerBuilder::release_timeout),
-    /// 10 s by default), it is retried in the background until the lease expires.
+    /// 10 s by default; a second for a lease that was lost before), it is retried in the background until the lease
+    /// expires.
     ///
     /// # Errors
     /// [`Error::Unknown`] or [`Error::MongoDb`] if the release was not confirmed; [`Error::Damaged`] if the document is
@@ -291,10 +297,15 @@ impl Lease {
     async fn release_now(mut self) -> Result<Released> {
         self.engine.renewer.remove(self.number);
         let was_valid = self.holding.is_valid();
-        self.holding.end();
+        self.is_untold = self.holding.end();
         let left = self.holding.left_to_hold();
         let (target, hint) = (self.holding.target(), self.holding.hint);
-        let (releaser, policy) = (&self.engine.releaser, self.engine.release_policy());
+        let (releaser, mut policy) = (&self.engine.releaser, self.engine.release_policy());
+        if !was_valid {
+            // Its caller has work to stop: what the release finds out comes second.
+            let soon = self.engine.clock().now().after(LOST_RELEASE_MAX);
+            policy.deadline = policy.deadline.min(soon);
+        }
         let released = match left {
             None => releaser.end(Ending { target, hint, was_valid }, policy).await?,
             Some(hold_at_least) => {
@@ -348,10 +359,12 @@ impl Drop for Lease {
             return;
         }
         self.engine.renewer.remove(self.number);
-        if self.holding.end_with_call() {
+        // A release that failed, or whose future was dropped, goes on in the background.
+        let is_own_end = self.holding.end_with_call() || self.is_untold;
+        if is_own_end {
             self.holding.tell_released();
         }
-        self.engine.give_back(self.holding.give_back());
+        self.engine.give_back(self.holding.give_back(), is_own_end);
     }
 }
 

@@ -144,10 +144,10 @@ impl LeaseManager {
                 Unmatched::Lost(LostReason::Resumed)
                     if unmatched(&grant_key).await? == Unmatched::Present =>
                 {
-                    lost(LostReason::NotRenewed)
+                    lost(LostReason::NotRenewed { stood_still: None })
                 }
                 Unmatched::Lost(reason) => lost(reason),
-                Unmatched::Present => lost(LostReason::NotRenewed),
+                Unmatched::Present => lost(LostReason::NotRenewed { stood_still: None }),
                 Unmatched::Damaged(found) => Error::damaged(key.name(), found),
             });
         };
@@ -171,7 +171,7 @@ impl LeaseManager {
             Some((number, holding)) => Ok(Lease::new(Arc::clone(&self.engine), holding, number)),
             None => {
                 self.engine.check_open()?;
-                Err(lost(LostReason::NotRenewed))
+                Err(lost(LostReason::NotRenewed { stood_still: None }))
             }
         }
     }
@@ -218,7 +218,9 @@ impl LeaseManager {
         }
         Err(match why_unmatched(&self.engine.runner, &renew.key, false, policy).await? {
             Unmatched::Lost(reason) => Error::Lost { name, reason },
-            Unmatched::Present => Error::Lost { name, reason: LostReason::NotRenewed },
+            Unmatched::Present => {
+                Error::Lost { name, reason: LostReason::NotRenewed { stood_still: None } }
+            }
             Unmatched::Damaged(found) => Error::damaged(&name, found),
         })
     }

@@ -38,7 +38,7 @@ use simulated::SimulatedProcess;
 /// let lease = leases.acquire("invoice:42").await?;
 /// store.advance(Duration::from_secs(60));
 /// assert!(!lease.is_valid());
-/// assert_eq!(lease.lost().await, LostReason::NotRenewed);
+/// assert!(matches!(lease.lost().await, LostReason::NotRenewed { .. }));
 /// # Ok(())
 /// # }
 /// ```

@@ -17,7 +17,6 @@ use mongo_lease_core::info::{LeaseInfo, to_document};
 use mongo_lease_core::rules::{HoldOptions, Instant, Permits, Timing, millis_up};
 use mongodb::bson::Document;
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
 
 use crate::acquire::call::AcquireCall;
 use crate::acquire::queued::QueuedCall;
@@ -41,7 +40,8 @@ use crate::telemetry::Operation;
 /// - [`Error::InvalidName`] and [`Error::InvalidOption`], before anything is sent.
 /// - [`Error::NotMigrated`] when the indexes are missing; [`Error::Damaged`] when the lease document is corrupt.
 /// - [`Error::QueueFull`] when the queue has as many entries as it may have.
-/// - [`Error::ShutDown`] once the manager has been shut down, or the runtime in which it was built is gone.
+/// - [`Error::ShutDown`] once the manager has been shut down; [`Error::Unsupported`] when the runtime in which it was
+///   built has ended.
 /// - [`Error::MongoDb`] when the database refuses, for example because a privilege is missing.
 ///
 /// # Fairness
@@ -256,7 +256,7 @@ impl Acquire {
     }
 
     async fn ask_once(self: Box<Acquire>) -> Result<Attempt> {
-        let closing = self.engine.ended.clone();
+        let engine = Arc::clone(&self.engine);
         let once = pin!(async {
             let checked = self.check().await?;
             let call = self.start(checked, None)?;
@@ -266,7 +266,7 @@ impl Acquire {
                 Err(refused) => Ok(Attempt::Busy(Box::new(refused.info))),
             }
         });
-        unless_closing(closing, once).await
+        unless_ended(&engine, once).await
     }
 
     /// Acquires the lease, runs `work` with it, and releases it. See
@@ -303,13 +303,13 @@ impl Acquire {
                 Attempt::Busy(info) => Err(Error::Busy(info)),
             };
         }
-        let closing = self.engine.ended.clone();
+        let engine = Arc::clone(&self.engine);
         let deadline = started.after(wait);
         let waiting = pin!(async {
             let call = self.start_within(deadline).await?;
             QueuedCall::new(call, deadline).wait().await
         });
-        unless_closing(closing, waiting).await
+        unless_ended(&engine, waiting).await
     }
 
     async fn start_within(self: Box<Acquire>, deadline: Instant) -> Result<AcquireCall> {
@@ -401,16 +401,16 @@ impl IntoFuture for Acquire {
     }
 }
 
-/// The result of the future, or an error when the manager is shut down first.
+/// The result of the future, or an error when the manager is shut down first, or its runtime ends.
 ///
 /// The future stays where it is pinned: one that is moved into another one takes its bytes twice.
-async fn unless_closing<T>(
-    closing: CancellationToken,
+async fn unless_ended<T>(
+    engine: &Engine,
     future: Pin<&mut impl Future<Output = Result<T>>>,
 ) -> Result<T> {
     tokio::select! {
         biased;
         result = future => result,
-        () = closing.cancelled() => Err(Error::ShutDown),
+        () = engine.ended.cancelled() => Err(engine.why_ended()),
     }
 }

@@ -83,13 +83,14 @@ impl<O: BatchOp> Batcher<O> {
         time: AttemptTime,
         on_answer: impl FnOnce(&AttemptResult<O::Reply>) + Send + 'static,
     ) -> Pending<O::Reply> {
+        let polls = self.shared.runner.polls_from_now();
         let (call, pending) = BatchCall::<O>::new(item, time, on_answer);
         if let Some(call) = Inner::go_alone_if_needed(&self.shared, call) {
             let withdrawn = self.shared.state.lock().push(call);
             withdrawn.into_iter().for_each(|call| call.caller.give_up(NOT_SENT));
             Inner::go_next(&self.shared);
         }
-        pending
+        pending.sent_by(polls)
     }
 
     /// Starts many attempts, in as few commands as possible.
@@ -101,7 +102,7 @@ impl<O: BatchOp> Batcher<O> {
         let mut waiting = VecDeque::new();
         for (item, time) in items {
             let (call, pending) = BatchCall::<O>::new(item, time, |_| ());
-            started.push(pending);
+            started.push(pending.sent_by(self.shared.runner.polls_from_now()));
             waiting.extend(Inner::go_alone_if_needed(&self.shared, call));
         }
         self.shared.state.lock().waiting.append(&mut waiting);
@@ -115,10 +116,11 @@ impl<O: BatchOp> Batcher<O> {
         time: AttemptTime,
         on_answer: impl FnOnce(&AttemptResult<O::Reply>) + Send + 'static,
     ) -> Pending<O::Reply> {
+        let polls = self.shared.runner.polls_from_now();
         let (call, pending) = BatchCall::<O>::new(item, time, on_answer);
         let is_blocked = self.shared.blocked.has(call.name());
         Inner::go_alone(&self.shared, call, is_blocked, None);
-        pending
+        pending.sent_by(polls)
     }
 }
 

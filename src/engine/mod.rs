@@ -30,7 +30,7 @@ use crate::release::background::{BackgroundReleaser, GiveBack};
 use crate::release::pending::PendingReleases;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{Backend, Pace, Runner};
-use crate::telemetry::{self, CallSpan, Events, Operation, Polling};
+use crate::telemetry::{self, BlockedLog, CallSpan, Events, Operation, Polling};
 use crate::token::Token;
 use crate::wait::heartbeat;
 use crate::wait::local_queue::LocalQueues;
@@ -109,7 +109,9 @@ impl Engine {
         let local_queues = LocalQueues::start(&runner, ended.clone(), stop.clone());
         let hints = Hints::new(may_insert, runner.clock());
         let blocked = hints.blocked.clone();
-        heartbeat::start(&runner, waiters.clone(), &blocked, stop.clone());
+        let blocked_log = BlockedLog::default();
+        let writes = (&blocked, &blocked_log);
+        heartbeat::start(&runner, waiters.clone(), writes, stop.clone());
         if options.tuning.change_stream && topology.has_oplog {
             let watcher = Watcher {
                 runner: runner.clone(),
@@ -130,7 +132,7 @@ impl Engine {
             alone: SingleSender::new(runner.clone(), Some(pace), blocked.clone()),
             renewals: SingleSender::new(runner.clone(), None, blocked.clone()),
             hints,
-            renewer: Renewer::start(&runner, &blocked, &events, &closing, stop.clone()),
+            renewer: Renewer::start(&runner, writes, &events, &closing, stop.clone()),
             background: BackgroundReleaser::start(&runner, releaser.clone()),
             releaser,
             events,
@@ -170,7 +172,12 @@ impl Engine {
 
     /// Returns an error when the manager has been shut down, or its runtime is gone.
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.ended.is_cancelled() { Err(Error::ShutDown) } else { Ok(()) }
+        if self.ended.is_cancelled() { Err(self.why_ended()) } else { Ok(()) }
+    }
+
+    /// Why `ended` is cancelled.
+    pub(crate) fn why_ended(&self) -> Error {
+        if self.closing.is_cancelled() { Error::ShutDown } else { Error::runtime_gone() }
     }
 
     /// Returns an error when the manager has been shut down, or was built with `read_only(true)`.
@@ -222,12 +229,13 @@ impl Engine {
     }
 
     /// Releases a dropped lease in the background. A call of this process for the same name waits for that.
-    pub(crate) fn give_back(&self, what: GiveBack) {
+    /// A shutdown reports it if `is_reported`.
+    pub(crate) fn give_back(&self, what: GiveBack, is_reported: bool) {
         // A copy in a forked child: the lease is its parent's.
         if self.runner.is_of_parent() {
             return;
         }
-        let pending = self.pending_releases.begin(&what.target.name);
+        let pending = self.pending_releases.begin(&what.target.name, is_reported);
         self.background.give_back(GiveBack { pending: Some(pending.into()), ..what });
     }
 
@@ -272,7 +280,7 @@ fn no_server(mut failure: Failure, build_timeout: Duration) -> Error {
     if failure.is_out_of_reach() {
         failure.outcome = REFUSED;
     }
-    if !matches!(failure.cause, Cause::Deadline | Cause::NotSent) {
+    if !matches!(failure.cause, Cause::Deadline | Cause::NotSent | Cause::NotDriven) {
         return failure.into();
     }
     // A deadline that passed says nothing except how long it was.

@@ -11,6 +11,7 @@ use crate::hold::{AgendaKey, Holding};
 use crate::mistake::{Mistake, is_made};
 use crate::release::{Ending, ReleaseHint, Released};
 use crate::retry::RetryPolicy;
+use crate::telemetry;
 
 /// How often a shutdown checks, after half of its time, whether all leases that are left are blocked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -19,9 +20,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// How many leases were released.
+    /// How many leases were released: those that were held, and those that were dropped before and whose release was
+    /// under way.
     pub released: usize,
-    /// The names of leases whose release was not confirmed in time. They end with their ttl at the latest, unless
+    /// The names of such leases whose release was not confirmed in time. They end with their ttl at the latest, unless
     /// their documents are [damaged](crate::Error::Damaged): nothing is written to these.
     pub left_to_expire: Vec<String>,
     /// How many tasks were still waiting for the database when the time limit passed.
@@ -32,6 +34,9 @@ impl Engine {
     /// Ends everything within the time limit. See [`LeaseManager::shutdown`](crate::LeaseManager::shutdown).
     pub(crate) async fn shut_down(&self) -> ShutdownReport {
         let deadline = self.clock().now().after(self.options.shutdown_timeout);
+        let (has_runtime, polls) = (!self.ended.is_cancelled(), self.runner.polls_from_now());
+        let has_runtime = has_runtime || self.closing.is_cancelled();
+        self.background.begin_report();
         self.closing.cancel();
         self.runner.close_acquires();
         // Also for calls whose futures are no longer polled.
@@ -54,9 +59,16 @@ impl Engine {
         self.stop.cancel();
         self.runner.ended(deadline).await;
         self.runner.close();
-        let left_to_expire =
-            self.leaving.lock().values().map(|holding| holding.key.name().to_owned()).collect();
-        ShutdownReport { released, left_to_expire, tasks_left: self.runner.tasks() }
+        let name = |holding: &Arc<Holding>| holding.key.name().to_owned();
+        let mut left_to_expire: Vec<_> = self.leaving.lock().values().map(name).collect();
+        let dropped = self.background.report();
+        left_to_expire.extend(dropped.left);
+        left_to_expire.extend(self.pending_releases.reported());
+        let (released, tasks_left) = (released + dropped.released, self.runner.tasks());
+        if !has_runtime || polls.are_none() && tasks_left > 0 {
+            telemetry::no_runtime(has_runtime, left_to_expire.len());
+        }
+        ShutdownReport { released, left_to_expire, tasks_left }
     }
 
     /// Releases the leases that the shutdown ended, and returns how many it released. Each release has to be confirmed

@@ -10,7 +10,9 @@ use std::time::Duration;
 use std::{error, fmt};
 
 use mongo_lease_core::format;
-use mongo_lease_core::info::{LeaseInfo, LeaseState, as_millis, human, text::printable};
+use mongo_lease_core::info::{
+    LeaseInfo, LeaseState, as_known_millis, as_millis, human, text::printable,
+};
 use mongo_lease_core::rules::REFUSED;
 use serde::Serialize;
 
@@ -189,15 +191,29 @@ pub enum LostReason {
     /// The process stood still for longer than the ttl: it was stopped, its async runtime was blocked, or its machine
     /// was suspended. Somebody else may have held the lease meanwhile. Of a [detached](crate::Lease::detach) lease:
     /// nobody renewed it in time.
-    #[error("it was not renewed in time")]
-    NotRenewed,
+    #[error("it was not renewed in time{}", describe_pause(*.stood_still))]
+    #[non_exhaustive]
+    NotRenewed {
+        /// For how long this process did not do what was due, as far as it knows.
+        #[serde(
+            rename = "stood_still_ms",
+            serialize_with = "as_known_millis",
+            skip_serializing_if = "Option::is_none"
+        )]
+        stood_still: Option<Duration>,
+    },
     /// Its time ran out while renewals failed, or were not answered.
-    #[error("the database has confirmed no renewal for {}", human(*.since))]
+    #[error(
+        "the database has confirmed no renewal for {}{}", human(*.since), describe_last(.last_error)
+    )]
     #[non_exhaustive]
     OutOfReach {
         /// How long the first unconfirmed renewal had been under way at the loss.
         #[serde(rename = "since_ms", serialize_with = "as_millis")]
         since: Duration,
+        /// Why the last renewal that failed was not confirmed, if any had failed by then.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        last_error: Option<String>,
     },
     /// Another holder has it.
     #[error("{}", describe_taker(.by))]
@@ -266,6 +282,14 @@ impl Error {
         Error::Unsupported { missing: missing.into() }
     }
 
+    /// The error of a manager whose tasks have gone.
+    pub(crate) fn runtime_gone() -> Error {
+        Error::unsupported(
+            "the tokio runtime in which the manager was built has ended; it must run for as long as \
+             the manager is used",
+        )
+    }
+
     /// The error for a lease whose `expiresAt` has this type instead of a date.
     pub(crate) fn damaged(name: &str, found: String) -> Error {
         Error::Damaged { name: name.to_owned(), field: format::EXPIRES_AT, found }
@@ -310,6 +334,13 @@ impl From<NoRandomness> for Failure {
     }
 }
 
+/// The driver does not tell whether the command has left this process: it waits for a connection of the pool, too.
+const NO_ANSWER: &str = "the database did not answer in time, or no connection of the client's pool \
+                         (maxPoolSize) was free";
+
+const NOT_DRIVEN: &str = "the call sent nothing: the tokio runtime in which the manager was built has run \
+                          none of its tasks meanwhile; it must run for as long as the manager is used";
+
 const NOT_SENT: &str = "the call waited in its own process until its time was over, because the \
                         process starts more calls than the database carries out; it sent nothing";
 
@@ -323,8 +354,10 @@ impl From<Failure> for Error {
             }
             Cause::Driver(source) | Cause::Write(source) => Error::MongoDb(source),
             Cause::WriteConcern(message) | Cause::Reply(message) => unknown(message, None),
-            Cause::Deadline => unknown("the database did not answer in time".to_owned(), None),
+            Cause::Deadline => unknown(NO_ANSWER.to_owned(), None),
             Cause::NotSent => unknown(NOT_SENT.to_owned(), None),
+            Cause::NotDriven => unknown(NOT_DRIVEN.to_owned(), None),
+            Cause::RuntimeGone => Error::runtime_gone(),
             Cause::Unsupported(missing) => Error::Unsupported { missing },
             Cause::ShutDown => Error::ShutDown,
         }
@@ -388,6 +421,16 @@ fn describe_privilege(privilege: &str, namespace: &str) -> String {
 
 fn describe_cause(source: &Option<mongodb::error::Error>) -> String {
     source.as_ref().map(|source| format!(": {}", driver::condense(source))).unwrap_or_default()
+}
+
+fn describe_pause(stood_still: Option<Duration>) -> String {
+    stood_still
+        .map(|time| format!(": this process stood still for {}", human(time)))
+        .unwrap_or_default()
+}
+
+fn describe_last(error: &Option<String>) -> String {
+    error.as_ref().map(|error| format!("; the last error: {error}")).unwrap_or_default()
 }
 
 fn describe_taker(by: &Option<String>) -> String {

@@ -191,11 +191,18 @@ fn only_a_live_holder_says_when_to_come_back() {
 
 #[test]
 fn a_loss_is_told_and_serialized_with_its_details() {
-    let told = LostReason::OutOfReach { since: Duration::from_nanos(20_000_000_001) };
+    let since = Duration::from_nanos(20_000_000_001);
+    let told = LostReason::OutOfReach { since, last_error: None };
     assert_eq!(told.to_string(), "the database has confirmed no renewal for 20s 1ms");
+    let told = LostReason::OutOfReach { since, last_error: Some("not authorized".to_owned()) };
+    assert!(told.to_string().ends_with("20s 1ms; the last error: not authorized"), "{told}");
+    let told = LostReason::NotRenewed { stood_still: Some(since) };
+    let text = "it was not renewed in time: this process stood still for 20s 1ms";
+    assert_eq!(told.to_string(), text);
     let by = Some("web-2".to_owned());
     for (reason, json) in [
-        (LostReason::NotRenewed, r#"{"reason":"not_renewed"}"#),
+        (LostReason::NotRenewed { stood_still: None }, r#"{"reason":"not_renewed"}"#),
+        (told, r#"{"reason":"not_renewed","stood_still_ms":20000}"#),
         (LostReason::TakenOver { by }, r#"{"reason":"taken_over","by":"web-2"}"#),
         (LostReason::TakenOver { by: None }, r#"{"reason":"taken_over","by":null}"#),
     ] {

@@ -56,7 +56,12 @@ pub(crate) fn reason(loss: Loss, found: Option<LostReason>, now: Instant) -> Los
     match loss {
         Loss::NotOurs => found.unwrap_or(LostReason::Removed),
         Loss::EndedAsAsked => LostReason::EndedAsAsked,
-        Loss::NotRenewed => LostReason::NotRenewed,
-        Loss::OutOfReach(since) => LostReason::OutOfReach { since: now.since(since) },
+        Loss::NotRenewed(since) => {
+            let stood_still = Some(now.since(since)).filter(|it| !it.is_zero());
+            LostReason::NotRenewed { stood_still }
+        }
+        Loss::OutOfReach(since) => {
+            LostReason::OutOfReach { since: now.since(since), last_error: None }
+        }
     }
 }

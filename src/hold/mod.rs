@@ -12,7 +12,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use mongo_lease_core::commands::{Form, GrantKey, GrantMatch, ReleaseTarget, RenewalTarget};
 use mongo_lease_core::rules::{
-    HoldAction, HoldEvent, HoldOptions, Holder, Instant, Permits, Timing,
+    HoldAction, HoldEvent, HoldOptions, Holder, Instant, Loss, Permits, Timing,
 };
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +50,8 @@ pub(crate) struct Holding {
     guards_first: AtomicBool,
     /// A transaction that blocked the lease's document was open when the validity ended.
     was_outlived: AtomicBool,
+    /// Why the last renewal failed, if none was confirmed since.
+    last_error: Lock<Option<String>>,
     events: Events,
     clock: Clock,
 }
@@ -108,6 +110,7 @@ impl Holding {
             renewal_answered: Notify::new(),
             guards_first: AtomicBool::new(false),
             was_outlived: AtomicBool::new(false),
+            last_error: Lock::default(),
             events,
             clock,
         }
@@ -200,7 +203,10 @@ impl Holding {
     /// Why the lease was lost; of a valid lease, why it is lost if its validity ends now.
     pub(crate) fn reason_for_end(&self) -> LostReason {
         let holder = self.holder.lock();
-        let by_clock = || loss::reason(holder.reason_for_end(), None, self.clock.now());
+        let by_clock = || {
+            let now = self.clock.now();
+            self.reason_of(holder.reason_for_end(&self.timing, now), None, now)
+        };
         self.reason.get().cloned().unwrap_or_else(by_clock)
     }
 
@@ -214,7 +220,7 @@ impl Holding {
             self.renewal_answered.notify_waiters();
         }
         if let HoldAction::Lost(loss) = next {
-            let reason = loss::reason(loss, found, now);
+            let reason = self.reason_of(loss, found, now);
             // Under the lock: any task that sees the loss also sees the reason.
             let is_first = self.reason.set(reason.clone()).is_ok();
             drop(holder);
@@ -260,6 +266,20 @@ impl Holding {
         }
     }
 
+    /// The reason that a user is told.
+    fn reason_of(&self, loss: Loss, found: Option<LostReason>, now: Instant) -> LostReason {
+        let mut reason = loss::reason(loss, found, now);
+        if let LostReason::OutOfReach { last_error, .. } = &mut reason {
+            last_error.clone_from(&self.last_error.lock());
+        }
+        reason
+    }
+
+    /// Notes why a renewal has failed. Before the rules hear of it: they may declare the loss.
+    pub(crate) fn note_error(&self, error: &str) {
+        *self.last_error.lock() = Some(error.to_owned());
+    }
+
     /// Ends the lease at its holder's wish. Returns false if it had already ended.
     pub(crate) fn end(&self) -> bool {
         let holder = self.holder.lock();
@@ -289,6 +309,7 @@ impl Holding {
     }
 
     pub(crate) fn tell_renewed(&self) {
+        *self.last_error.lock() = None;
         let (name, token, remaining) = (self.name(), self.token, self.remaining());
         self.events.report(Event::Renewed { name, token, remaining });
     }

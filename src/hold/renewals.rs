@@ -10,6 +10,7 @@ use mongo_lease_core::rules::{Delays, HoldAction, HoldEvent, Instant, apart, pie
 use super::loss::{loss_of, share_of};
 use crate::hold::{AgendaKey, Holding};
 use crate::retry::RetryPolicy;
+use crate::telemetry;
 
 /// The maximum number of leases in one renewal command.
 const BATCH_MAX: usize = 2_000;
@@ -68,6 +69,15 @@ impl Batch {
         names
     }
 
+    /// After which delay they are renewed again, if this renewal has failed. A refusal does not pass soon.
+    pub(super) fn retry_after(&self, is_refused: bool) -> Duration {
+        let Some((_, holding)) = self.members.first() else { return Duration::ZERO };
+        let renew_after = self.members.iter().map(|(_, holding)| holding.timing.renew_after).min();
+        let first = renew_after.unwrap_or_default() / if is_refused { 4 } else { 20 };
+        let delays = Delays { first, longest: first * 2 };
+        holding.clock().jittered(delays).next().unwrap_or(first)
+    }
+
     /// A batch of these members alone, to be sent again.
     pub(super) fn of(&self, members: Vec<NumberedHolding>) -> Batch {
         let Batch { planned_at, is_blocked, is_shared, deadline, .. } = *self;
@@ -122,13 +132,14 @@ pub(super) fn after_look(
 ) -> Vec<(AgendaKey, HoldAction)> {
     let by_name: HashMap<&str, &LeaseSnapshot> =
         seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
+    let retry_after = batch.retry_after(true);
     let outcome = |member: &NumberedHolding| {
         let (number, holding) = member;
         let found = by_name.get(holding.key.name()).copied();
         match loss_of(&holding.key, found) {
             Some(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
             None if is_echo(found.and_then(|seen| seen.sent), sent) => renewed(member, sent),
-            None => failed(member, batch.planned_at, "its document is damaged"),
+            None => damaged(member, batch.planned_at, retry_after),
         }
     };
     batch.members.iter().map(outcome).collect()
@@ -152,6 +163,7 @@ pub(super) fn after_look_at_holders(
     let ended = batch.members.iter().filter(|(_, holding)| has_ended(holding));
     let incomplete: HashSet<&str> = ended.map(|(_, holding)| holding.key.name()).collect();
     let (mut outcomes, mut again) = (Vec::new(), Vec::new());
+    let retry_after = batch.retry_after(true);
     for member in &batch.members {
         let (number, holding) = member;
         match found(holding) {
@@ -162,12 +174,21 @@ pub(super) fn after_look_at_holders(
             // Its release takes it off the agenda.
             Ok(false) if holding.has_ended() => {}
             Ok(false) if incomplete.contains(holding.key.name()) => again.push(member.clone()),
-            Ok(false) => {
-                outcomes.push(failed(member, batch.planned_at, "its document is damaged"));
-            }
+            Ok(false) => outcomes.push(damaged(member, batch.planned_at, retry_after)),
         }
     }
     (outcomes, again)
+}
+
+/// Reports to the rules that nothing is written to the lease's document.
+fn damaged(
+    member: &NumberedHolding,
+    sent: Instant,
+    retry_after: Duration,
+) -> (AgendaKey, HoldAction) {
+    const REASON: &str = "its document is damaged";
+    telemetry::renewal_failed(1, member.1.key.name(), REASON);
+    failed(member, sent, REASON, retry_after)
 }
 
 fn is_echo(echo: Option<i64>, sent: Instant) -> bool {
@@ -191,10 +212,9 @@ pub(super) fn failed(
     (number, holding): &NumberedHolding,
     sent: Instant,
     reason: &str,
+    retry_after: Duration,
 ) -> (AgendaKey, HoldAction) {
-    let first = holding.timing.renew_after / 20;
-    let delays = Delays { first, longest: first * 2 };
-    let retry_after = holding.clock().jittered(delays).next().unwrap_or(first);
+    holding.note_error(reason);
     let next = holding.on(HoldEvent::RenewalFailed { sent, retry_after }, None);
     if matches!(next, HoldAction::WakeAt(_)) {
         holding.tell_renewal_failed(reason);

@@ -12,19 +12,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mongo_lease_core::commands::{FindHolders, FindLeases, Matched, RenewHolders, RenewMany};
-use mongo_lease_core::rules::{HoldAction, HoldEvent, Instant};
+use mongo_lease_core::rules::{Advice, HoldAction, HoldEvent, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::renewals::{Batch, Due, after_look, after_look_at_holders, batches, failed, renewed};
 use crate::error::Error;
+use crate::failure::Failure;
 use crate::hints::NameHint;
 use crate::hold::{AgendaKey, Grant, Holding};
 use crate::lock::Lock;
 use crate::mistake::{Mistake, is_made};
 use crate::retry;
 use crate::runner::{AttemptResult, Runner};
-use crate::telemetry::{self, Events};
+use crate::telemetry::{self, BlockedLog, Events};
 
 /// The handle to the renewer task.
 #[derive(Clone)]
@@ -38,6 +39,7 @@ pub(crate) struct Renewer {
 struct Inner {
     runner: Runner,
     blocked: NameHint,
+    blocked_log: BlockedLog,
     agenda: Lock<Agenda>,
     /// Notified when the task has to look at the agenda before `wakes_at`.
     sooner: Notify,
@@ -61,7 +63,7 @@ impl Renewer {
     /// Starts the task. It ends when `stop` is cancelled.
     pub(crate) fn start(
         runner: &Runner,
-        blocked: &NameHint,
+        (blocked, blocked_log): (&NameHint, &BlockedLog),
         events: &Events,
         closing: &CancellationToken,
         stop: CancellationToken,
@@ -69,6 +71,7 @@ impl Renewer {
         let shared = Arc::new(Inner {
             runner: runner.clone(),
             blocked: blocked.clone(),
+            blocked_log: blocked_log.clone(),
             agenda: Lock::default(),
             sooner: Notify::new(),
         });
@@ -237,7 +240,10 @@ impl Inner {
                 let sent = reply.sent;
                 if batch.is_blocked {
                     self.tell_document(&batch, HoldEvent::DocumentWritten(sent));
-                    batch.names().for_each(|name| self.blocked.note(name, false));
+                    batch.names().for_each(|name| {
+                        self.blocked.note(name, false);
+                        self.blocked_log.written(name);
+                    });
                 }
                 self.note(batch.members.iter().map(|member| renewed(member, sent)).collect());
             }
@@ -252,10 +258,12 @@ impl Inner {
                     // A transaction blocks this document. From now on the other leases are renewed without it.
                     self.tell_document(&batch, HoldEvent::Guarded);
                     batch.names().for_each(|name| self.blocked.found(name));
-                    self.all_failed(&batch, &Error::from(failure).to_string());
+                    let waited = self.runner.clock().now().since(batch.planned_at);
+                    batch.names().take(1).for_each(|name| self.blocked_log.cut_off(name, waited));
+                    self.all_failed(&batch, failure);
                 }
             },
-            Err(failure) => self.all_failed(&batch, &Error::from(failure).to_string()),
+            Err(failure) => self.all_failed(&batch, failure),
         }
     }
 
@@ -314,17 +322,25 @@ impl Inner {
         };
         match outcomes {
             Ok(outcomes) => self.note(outcomes),
-            Err(failure) => self.all_failed(batch, &Error::from(failure).to_string()),
+            Err(failure) => self.all_failed(batch, failure),
         }
     }
 
-    fn all_failed(&self, batch: &Batch, reason: &str) {
+    fn all_failed(&self, batch: &Batch, failure: Failure) {
         if is_made(Mistake::RenewalForgotten) {
             let mut agenda = self.agenda.lock();
             batch.members.iter().for_each(|(number, _)| drop(agenda.remove(*number)));
             return;
         }
-        let outcome = |member| failed(member, batch.planned_at, reason);
+        let is_logged = !failure.is_blocked();
+        let is_refused = failure.outcome.advice == Advice::Stop;
+        let reason = Error::from(failure).to_string();
+        if is_logged && let Some(name) = batch.names().next() {
+            telemetry::renewal_failed(batch.members.len(), name, &reason);
+        }
+        // One delay for all, so that they stay together.
+        let retry_after = batch.retry_after(is_refused);
+        let outcome = |member| failed(member, batch.planned_at, &reason, retry_after);
         self.note(batch.members.iter().map(outcome).collect());
     }
 

@@ -13,6 +13,7 @@ use super::{Ending, ReleaseHint, Releaser};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::failure::Failure;
+use crate::lock::Lock;
 use crate::mistake::{Mistake, is_made};
 use crate::release::pending::PendingRelease;
 use crate::retry::RetryPolicy;
@@ -44,14 +45,28 @@ pub(crate) struct GiveBack {
 /// The handle to the background task. It works anywhere, also outside a runtime, and never blocks.
 #[derive(Clone)]
 pub(crate) struct BackgroundReleaser {
+    report: Report,
     sender: mpsc::UnboundedSender<GiveBack>,
     stop: CancellationToken,
     give_up: CancellationToken,
     pub(super) clock: Clock,
 }
 
+/// What became of dropped leases since a shutdown began; `None` before one.
+type Report = Arc<Lock<Option<BackgroundReport>>>;
+
+/// See [`BackgroundReleaser::report`].
+#[derive(Debug, Default)]
+pub(crate) struct BackgroundReport {
+    /// How many were released.
+    pub(crate) released: usize,
+    /// The names of those that were not.
+    pub(crate) left: Vec<String>,
+}
+
 #[derive(Clone)]
 struct Work {
+    report: Report,
     runner: Runner,
     releaser: Releaser,
     give_up: CancellationToken,
@@ -62,9 +77,25 @@ impl BackgroundReleaser {
     pub(crate) fn start(runner: &Runner, releaser: Releaser) -> BackgroundReleaser {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (stop, give_up) = (CancellationToken::new(), CancellationToken::new());
-        let work = Work { runner: runner.clone(), releaser, give_up: give_up.clone() };
+        let report = Report::default();
+        let work = Work {
+            report: Arc::clone(&report),
+            runner: runner.clone(),
+            releaser,
+            give_up: give_up.clone(),
+        };
         runner.spawn_service(work.run(receiver, stop.clone()));
-        BackgroundReleaser { sender, stop, give_up, clock: runner.clock().clone() }
+        BackgroundReleaser { report, sender, stop, give_up, clock: runner.clock().clone() }
+    }
+
+    /// Writes down what becomes of dropped leases from now on.
+    pub(crate) fn begin_report(&self) {
+        self.report.lock().get_or_insert_default();
+    }
+
+    /// What has become of them since, or since the last call.
+    pub(crate) fn report(&self) -> BackgroundReport {
+        self.report.lock().as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Lets the task end after it has started all releases queued so far.
@@ -139,14 +170,28 @@ impl Work {
             let Some((place, result)) = next else {
                 break;
             };
-            left[place] = None;
+            self.note(left[place].take(), result.is_ok());
             if let Err(failure) = result {
                 failed = (failed.0 + 1, Some(failure));
             }
         }
+        left.into_iter().for_each(|left| self.note(left, false));
         if failed.0 > 0 {
             let reason = failed.1.map(|failure| Error::from(failure).to_string());
             telemetry::not_given_back(failed.0, reason.as_deref().unwrap_or(BUSY));
+        }
+    }
+
+    /// Writes down what became of a lease. A grant that no lease had is not pending.
+    fn note(&self, released: Option<(String, Option<Arc<PendingRelease>>)>, is_released: bool) {
+        let Some((name, Some(pending))) = released else { return };
+        if pending.is_reported
+            && let Some(report) = self.report.lock().as_mut()
+        {
+            match is_released {
+                true => report.released += 1,
+                false => report.left.push(name),
+            }
         }
     }
 
@@ -160,6 +205,7 @@ impl Work {
             result = later => result.map_err(|failure| Error::from(failure).to_string()),
             () = self.blocked_for(|| self.releaser.is_blocked(&name)) => Err(BUSY.to_owned()),
         };
+        self.note(Some((name, what.pending)), result.is_ok());
         if let Err(reason) = result {
             telemetry::not_given_back(1, &reason);
         }

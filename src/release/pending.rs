@@ -13,8 +13,11 @@ use crate::lock::Lock;
 /// The names whose leases are being released. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct PendingReleases {
-    names: Arc<Lock<HashMap<Box<str>, Vec<EndSignal>>>>,
+    names: Arc<Lock<HashMap<Box<str>, Vec<Entry>>>>,
 }
+
+/// One release in progress, and whether a shutdown reports it.
+type Entry = (EndSignal, bool);
 
 /// Cancelled when the release has ended.
 type EndSignal = Arc<CancellationToken>;
@@ -24,20 +27,33 @@ pub(crate) struct PendingRelease {
     all: PendingReleases,
     name: Box<str>,
     ended: EndSignal,
+    /// Whether a shutdown reports it: not where the shutdown itself releases the same lease.
+    pub(super) is_reported: bool,
 }
 
 impl PendingReleases {
-    pub(crate) fn begin(&self, name: &str) -> PendingRelease {
+    pub(crate) fn begin(&self, name: &str, is_reported: bool) -> PendingRelease {
         let ended = EndSignal::default();
-        self.names.lock().entry(name.into()).or_default().push(Arc::clone(&ended));
-        PendingRelease { all: self.clone(), name: name.into(), ended }
+        let entry = (Arc::clone(&ended), is_reported);
+        self.names.lock().entry(name.into()).or_default().push(entry);
+        PendingRelease { all: self.clone(), name: name.into(), ended, is_reported }
+    }
+
+    /// The names of the releases that have not ended, and that a shutdown reports.
+    pub(crate) fn reported(&self) -> Vec<String> {
+        let names = self.names.lock();
+        let of_name = |(name, entries): (&Box<str>, &Vec<Entry>)| {
+            let reported = entries.iter().filter(|(_, is_reported)| *is_reported).count();
+            vec![String::from(&**name); reported]
+        };
+        names.iter().flat_map(of_name).collect()
     }
 
     /// Waits for the releases of this name that are in progress now. Dropping the future changes nothing.
     pub(crate) async fn ended(&self, name: &str) {
         // Only the current ones: later releases are not this caller's.
         let pending = self.names.lock().get(name).cloned().unwrap_or_default();
-        for release in pending {
+        for (release, _) in pending {
             release.cancelled().await;
         }
     }
@@ -47,7 +63,7 @@ impl Drop for PendingRelease {
     fn drop(&mut self) {
         let mut names = self.all.names.lock();
         if let Some(pending) = names.get_mut(&self.name) {
-            pending.retain(|ended| !Arc::ptr_eq(ended, &self.ended));
+            pending.retain(|(ended, _)| !Arc::ptr_eq(ended, &self.ended));
             if pending.is_empty() {
                 names.remove(&self.name);
             }
@@ -66,14 +82,15 @@ mod tests {
     #[test]
     fn an_acquire_waits_for_the_releases_of_its_name_alone() {
         let releases = PendingReleases::default();
-        let (first, second) = (releases.begin("a"), releases.begin("a"));
+        let (first, second) = (releases.begin("a", true), releases.begin("a", false));
+        assert_eq!(releases.reported(), ["a"]);
         let mut waits = Box::pin(releases.ended("a"));
         assert!(waits.as_mut().now_or_never().is_none());
         assert!(releases.ended("b").now_or_never().is_some());
         drop(first);
         assert!(waits.as_mut().now_or_never().is_none());
         // A release that begins later is not waited for.
-        let later = releases.begin("a");
+        let later = releases.begin("a", true);
         drop(second);
         assert!(waits.as_mut().now_or_never().is_some());
         assert!(releases.ended("a").now_or_never().is_none());

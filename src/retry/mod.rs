@@ -16,7 +16,7 @@ use mongo_lease_core::rules::{Advice, Instant, RETRY};
 
 use crate::batch::single::SingleSender;
 use crate::clock::Clock;
-use crate::failure::{Failure, NOT_SENT, UNANSWERED};
+use crate::failure::{Failure, NOT_DRIVEN, NOT_SENT, UNANSWERED};
 use crate::runner::{
     AttemptLimits, AttemptResult, AttemptTime, BackendCommand, Pending, PriorEffect, Runner,
 };
@@ -153,7 +153,11 @@ pub(crate) async fn until_answered<T>(
             }
             None if clock.now() >= policy.deadline => {
                 let is_sent = started.may_be_applied();
-                let silence = if is_sent { UNANSWERED } else { NOT_SENT };
+                let silence = match is_sent {
+                    true => UNANSWERED,
+                    false if started.are_not_driven() => NOT_DRIVEN,
+                    false => NOT_SENT,
+                };
                 let maybe_applied = is_sent || earlier > PriorEffect::NotApplied;
                 return Err(last.unwrap_or(silence).or_maybe(maybe_applied));
             }
@@ -179,6 +183,11 @@ impl<T> StartedAttempts<T> {
     /// Whether any of them may be applied. Those that were not sent are withdrawn.
     fn may_be_applied(&self) -> bool {
         self.0.iter().filter(|attempt| attempt.was_sent_or_withdraw()).count() > 0
+    }
+
+    /// Whether no task of the manager has run since the first of them was started.
+    fn are_not_driven(&self) -> bool {
+        self.0.first().is_some_and(Pending::is_not_driven)
     }
 
     /// Polls the attempts. Takes out the first that is answered.

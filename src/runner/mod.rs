@@ -17,8 +17,10 @@ mod pending;
 mod simulated;
 mod slots;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use mongo_lease_core::commands::{Command, write_concern_error};
@@ -26,6 +28,7 @@ use mongo_lease_core::rules::{Advice, Instant, Lane, ManagerId, REFUSED, RETRY, 
 use mongodb::Database;
 use mongodb::bson::Document;
 use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
+use pin_project_lite::pin_project;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
@@ -38,7 +41,8 @@ use crate::token::Token;
 
 pub(crate) use attempt::{AttemptLimits, AttemptTime, Pace, PriorEffect};
 pub(crate) use backend::{Backend, BackendCommand, EventStream, Heard};
-pub(crate) use pending::{Pending, Stage};
+use pending::Polls;
+pub(crate) use pending::{Pending, PollsSince, Stage};
 use slots::{Occupied, SlotQueue};
 
 pub(crate) type AttemptResult<T> = Result<T, Failure>;
@@ -56,6 +60,7 @@ struct Inner {
     backend: Backend,
     collection: String,
     runtime: tokio::runtime::Handle,
+    polls: Polls,
     /// Commands, and tasks that wait for commands. Each ends by itself.
     work: TaskTracker,
     /// Tasks that go on until they are stopped.
@@ -85,6 +90,7 @@ impl Runner {
             backend,
             collection: collection.to_owned(),
             runtime,
+            polls: Polls::default(),
             work: TaskTracker::new(),
             services: TaskTracker::new(),
             slots: SlotQueue::new(slots),
@@ -138,7 +144,13 @@ impl Runner {
             tasks.spawn_on(process.run(Box::pin(task)), &self.shared.runtime);
             return;
         }
+        let task = Counted { task, polls: self.shared.polls.clone() };
         tasks.spawn_on(task, &self.shared.runtime);
+    }
+
+    /// How often tasks are polled from now on.
+    pub(crate) fn polls_from_now(&self) -> PollsSince {
+        self.shared.polls.from_now()
     }
 
     /// Stops new acquires. Commands that keep or free a lease are still sent.
@@ -201,6 +213,7 @@ impl Runner {
         limits: impl Into<AttemptLimits>,
         answered: impl FnOnce(&AttemptResult<C::Reply>, Option<Instant>) + Send + 'static,
     ) -> Pending<C::Reply> {
+        let polls = self.polls_from_now();
         let (sender, stage, under_way) = Pending::pair();
         let (runner, limits) = (self.clone(), limits.into());
         self.spawn(async move {
@@ -209,7 +222,7 @@ impl Runner {
             // If the caller has stopped waiting, the call of `answered` was sufficient.
             let _ = sender.send(result);
         });
-        under_way
+        under_way.sent_by(polls)
     }
 
     /// Waits for a slot, and runs one attempt in it.
@@ -236,7 +249,8 @@ impl Runner {
         deadline: Instant,
     ) -> AttemptResult<Slot> {
         if self.is_of_parent() {
-            const FORKED: &str = "this process was forked after the manager was built: build another one here";
+            const FORKED: &str =
+                "this process was forked after the manager was built: build another one here";
             let cause = Cause::Unsupported(FORKED.to_owned());
             return Err(Failure { outcome: REFUSED, cause });
         }
@@ -299,6 +313,25 @@ impl Runner {
                 }
             }
         }
+    }
+}
+
+pin_project! {
+    /// A task whose polls are counted.
+    struct Counted<F> {
+        #[pin]
+        task: F,
+        polls: Polls,
+    }
+}
+
+impl<F: Future> Future for Counted<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        this.polls.count();
+        this.task.poll(context)
     }
 }
 

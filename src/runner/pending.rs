@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use mongo_lease_core::rules::{Instant, MAYBE_APPLIED};
+use mongo_lease_core::rules::{Advice, Instant, MAYBE_APPLIED, Outcome};
 use tokio::sync::oneshot;
 
 use super::AttemptResult;
@@ -17,6 +17,35 @@ use crate::failure::{Cause, Failure};
 pub(crate) struct Pending<T> {
     answer: oneshot::Receiver<AttemptResult<T>>,
     stage: Stage,
+    /// Whose tasks send it.
+    polls: Option<PollsSince>,
+}
+
+/// How often the tasks of one manager were polled. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Polls(Arc<AtomicU64>);
+
+/// The same, since a moment.
+#[derive(Clone, Debug)]
+pub(crate) struct PollsSince(Polls, u64);
+
+impl Polls {
+    pub(super) fn count(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// From now on.
+    pub(crate) fn from_now(&self) -> PollsSince {
+        PollsSince(self.clone(), self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl PollsSince {
+    /// Whether no task was polled: nothing drives the runtime, or it stands still.
+    pub(crate) fn are_none(&self) -> bool {
+        let PollsSince(polls, before) = self;
+        polls.0.load(Ordering::Relaxed) == *before
+    }
 }
 
 /// Whether an attempt waits in this process, was sent, or was withdrawn. Its two owners are the caller and the task
@@ -61,7 +90,18 @@ impl<T> Pending<T> {
     pub(crate) fn pair() -> (oneshot::Sender<AttemptResult<T>>, Stage, Pending<T>) {
         let (sender, answer) = oneshot::channel();
         let stage = Stage::default();
-        (sender, stage.clone(), Pending { answer, stage })
+        (sender, stage.clone(), Pending { answer, stage, polls: None })
+    }
+
+    /// The same, sent by tasks whose polls are counted here.
+    pub(crate) fn sent_by(mut self, polls: PollsSince) -> Pending<T> {
+        self.polls = Some(polls);
+        self
+    }
+
+    /// Whether no task of the manager has run since it was started.
+    pub(crate) fn is_not_driven(&self) -> bool {
+        self.polls.as_ref().is_some_and(PollsSince::are_none)
     }
 
     /// When it was sent; `None` if it still waits in this process.
@@ -86,8 +126,9 @@ impl<T> Future for Pending<T> {
     type Output = AttemptResult<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<AttemptResult<T>> {
-        // The task always sends, unless the runtime shuts down first.
-        let ended = Failure { outcome: MAYBE_APPLIED, cause: Cause::ShutDown };
+        // The task always sends, unless the runtime ends first. Another attempt would end so, too.
+        let outcome = Outcome { advice: Advice::Stop, ..MAYBE_APPLIED };
+        let ended = Failure { outcome, cause: Cause::RuntimeGone };
         Pin::new(&mut self.answer).poll(context).map(|answered| answered.unwrap_or(Err(ended)))
     }
 }

@@ -143,7 +143,7 @@ mod tests {
         let json = |event: Event| serde_json::to_string(&event).expect("JSON");
         let (name, token) = (|| "a".to_owned(), Token::from_u64(7));
         let since = Duration::from_micros(20_999_999);
-        let reason = LostReason::OutOfReach { since };
+        let reason = LostReason::OutOfReach { since, last_error: None };
         assert_eq!(
             json(Event::Lost { name: name(), token, reason }),
             r#"{"event":"lost","name":"a","token":"7","reason":"out_of_reach","since_ms":20999}"#

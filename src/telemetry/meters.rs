@@ -112,7 +112,7 @@ fn reason_label(reason: &LostReason) -> &'static str {
     let [not_renewed, out_of_reach, taken_over, removed, resumed, ended_as_asked, released] =
         REASONS;
     match reason {
-        LostReason::NotRenewed => not_renewed,
+        LostReason::NotRenewed { .. } => not_renewed,
         LostReason::OutOfReach { .. } => out_of_reach,
         LostReason::TakenOver { .. } => taken_over,
         LostReason::Removed => removed,

@@ -11,6 +11,8 @@ mod events;
 mod meters;
 mod spans;
 
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use mongo_lease_core::rules::millis_up;
 
 #[cfg(feature = "tracing")]
 use crate::error::LostReason;
+use crate::lock::Lock;
 use crate::token::Token;
 
 pub use events::Event;
@@ -79,13 +82,6 @@ fn log(event: &Event) {
             lease.remaining_ms = millis_up(*remaining),
             "lease renewed"
         ),
-        Event::RenewalFailed { name, token, remaining, reason } => tracing::warn!(
-            lease.name = name,
-            lease.token = %token,
-            lease.remaining_ms = millis_up(*remaining),
-            reason,
-            "lease not renewed, trying again"
-        ),
         Event::Lost { name, token, reason: LostReason::EndedAsAsked } => {
             tracing::info!(lease.name = name, lease.token = %token, "lease ended as asked");
         }
@@ -100,7 +96,86 @@ fn log(event: &Event) {
             reason,
             "no change stream: waiting calls poll, and the manager tries again"
         ),
-        Event::Granted { .. } | Event::Missed(_) => {}
+        // The command of many leases has one line.
+        Event::RenewalFailed { .. } | Event::Granted { .. } | Event::Missed(_) => {}
+    }
+}
+
+/// The renewal of so many leases was not confirmed, of which this is one.
+pub(crate) fn renewal_failed(leases: usize, name: &str, reason: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(leases, lease.name = name, reason, "leases not renewed, trying again");
+}
+
+/// The documents that transactions block. Each is logged once, until a write to it succeeds. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BlockedLog(Arc<Lock<HashSet<String>>>);
+
+impl BlockedLog {
+    /// More names than this are not remembered.
+    const NAMES_MAX: usize = 1_000;
+
+    /// A write to the lease's document has waited for so long, and was cut off.
+    pub(crate) fn cut_off(&self, name: &str, waited: Duration) {
+        let mut names = self.0.lock();
+        if names.len() >= BlockedLog::NAMES_MAX {
+            names.clear();
+        }
+        let is_new = names.insert(name.to_owned());
+        drop(names);
+        #[cfg(feature = "tracing")]
+        if is_new {
+            tracing::warn!(
+                lease.name = name,
+                "a transaction has blocked lease {name:?} for {:.1} s: its renewals and heartbeats \
+                 wait",
+                waited.as_secs_f64()
+            );
+        }
+    }
+
+    /// A write to the document has succeeded.
+    pub(crate) fn written(&self, name: &str) {
+        self.0.lock().remove(name);
+    }
+}
+
+/// A term of this process as the leader of an election. It ends when this is dropped.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code, reason = "the log needs them"))]
+pub(crate) struct Term {
+    name: String,
+    token: Token,
+}
+
+impl Term {
+    pub(crate) fn begin(name: &str, token: Token) -> Term {
+        #[cfg(feature = "tracing")]
+        tracing::info!(lease.name = name, lease.token = %token, "this process begins to lead");
+        Term { name: name.to_owned(), token }
+    }
+}
+
+impl Drop for Term {
+    fn drop(&mut self) {
+        #[cfg(feature = "tracing")]
+        tracing::info!(
+            lease.name = self.name,
+            lease.token = %self.token,
+            "this process ceases to lead"
+        );
+    }
+}
+
+/// A shutdown without the runtime in which the manager was built: nothing sends its releases.
+pub(crate) fn no_runtime(is_there: bool, left_to_expire: usize) {
+    #[cfg(feature = "tracing")]
+    {
+        let what = if is_there { "runs none of its tasks" } else { "has ended" };
+        tracing::error!(
+            left_to_expire,
+            "the tokio runtime in which the manager was built {what}: its leases are left to expire"
+        );
     }
 }
 

@@ -17,7 +17,7 @@ use crate::hints::NameHint;
 use crate::mistake::{Mistake, is_made};
 use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
-use crate::telemetry;
+use crate::telemetry::{self, BlockedLog};
 use crate::wait::waiters::{Signal, WaiterSlot, Waiters};
 
 /// The maximum number of waiters in one command.
@@ -27,10 +27,11 @@ const BATCH_MAX: usize = 1_000;
 pub(crate) fn start(
     runner: &Runner,
     waiters: Waiters,
-    blocked: &NameHint,
+    (blocked, blocked_log): (&NameHint, &BlockedLog),
     stop: CancellationToken,
 ) {
-    let heart = HeartbeatTask { runner: runner.clone(), waiters, blocked: blocked.clone() };
+    let (blocked, blocked_log) = (blocked.clone(), blocked_log.clone());
+    let heart = HeartbeatTask { runner: runner.clone(), waiters, blocked, blocked_log };
     runner.spawn_service(heart.work(stop));
 }
 
@@ -39,6 +40,7 @@ struct HeartbeatTask {
     runner: Runner,
     waiters: Waiters,
     blocked: NameHint,
+    blocked_log: BlockedLog,
 }
 
 impl HeartbeatTask {
@@ -75,7 +77,8 @@ impl HeartbeatTask {
         let asked = i64::try_from(documents.len()).unwrap_or(i64::MAX);
         let waiter_ttl = self.waiters.waiter_ttl();
         let command = Heartbeat { entries, waiter_ttl };
-        let policy = RetryPolicy::one_attempt(self.runner.clock().now(), time);
+        let started = self.runner.clock().now();
+        let policy = RetryPolicy::one_attempt(started, time);
         match retry::run_batch(&self.runner, command, policy, is_blocked).await {
             Ok(reply) if reply.matched == asked => {
                 if is_blocked {
@@ -92,7 +95,9 @@ impl HeartbeatTask {
                 }
                 Err(batch) => {
                     self.note_blocked(&batch, true);
-                    self.failed(&batch, failure);
+                    let waited = self.runner.clock().now().since(started);
+                    batch.iter().take(1).for_each(|it| self.blocked_log.cut_off(it.name(), waited));
+                    self.heartbeats_soon(&batch);
                 }
             },
             Err(failure) => self.failed(&batch, failure),
@@ -102,6 +107,9 @@ impl HeartbeatTask {
     fn note_blocked(&self, batch: &[Arc<WaiterSlot>], is_blocked: bool) {
         if let Some(slot) = batch.first() {
             self.blocked.note(slot.name(), is_blocked);
+            if !is_blocked {
+                self.blocked_log.written(slot.name());
+            }
         }
     }
 

@@ -17,6 +17,7 @@ const PLACES: [(&str, &str); 19] = [
     ("migrations/tests/it", "migrations"),
     ("migrations/src", "migrations"),
     ("tests/testbed/tests/it", "testbed"),
+    ("tests/processes/tests/it", "processes"),
     ("tests/security/tests/it", "security"),
     ("tests/model/tests", "model"),
     ("tests/torture/src", "torture"),

@@ -56,8 +56,8 @@ const ALL: [&str; 9] =
 /// The folders with tests that must not wait for a time or start processes by themselves.
 const TESTS: &str = "\
     tests/it tests/alone tests/tools tests/core/tests tests/processes/tests tests/security \
-    tests/mongoose/tests tests/frameworks/tests \
-    tests/model/tests tests/pages/tests migrations/tests cli/tests examples/axum_service/tests \
+    tests/mongoose/tests tests/frameworks/tests tests/model/tests tests/pages/tests \
+    migrations/tests cli/tests examples/axum_service/tests \
     examples/observability/tests examples/cron_jobs/tests";
 
 /// Texts that are banned from tests. Other processes are started by the testbed's `command`: else they inherit which

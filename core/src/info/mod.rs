@@ -236,8 +236,8 @@ impl LeaseInfo {
         for holder in &mut self.holders {
             holder.held_here = is_ours(holder.grant_id.as_ref());
         }
-        let is_held_here = is_ours(self.grant_id.as_ref())
-            || self.holders.iter().any(|holder| holder.held_here);
+        let is_held_here =
+            is_ours(self.grant_id.as_ref()) || self.holders.iter().any(|holder| holder.held_here);
         self.held_here = self.is_held() && is_held_here;
     }
 
@@ -289,7 +289,9 @@ pub fn as_millis<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::
     whole_millis(duration).serialize(to)
 }
 
-fn as_known_millis<S: Serializer>(known: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+/// The same where it may be unknown.
+#[doc(hidden)]
+pub fn as_known_millis<S: Serializer>(known: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
     known.as_ref().map(whole_millis).serialize(to)
 }
 

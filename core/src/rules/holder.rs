@@ -47,8 +47,8 @@ enum Renewal {
 pub enum Loss {
     /// Its time ran out as the caller asked: by `max_hold`, or with its renewal off.
     EndedAsAsked,
-    /// Its time ran out although no renewal was in progress or had failed: this process stood still.
-    NotRenewed,
+    /// Its time ran out while this process stood still: it did not do what was due at this moment.
+    NotRenewed(Instant),
     /// Its time ran out while no renewal was confirmed. The first of those was sent at this moment.
     OutOfReach(Instant),
     /// The lease on the server is free, or has another holder.
@@ -106,6 +106,9 @@ pub struct HoldOptions {
     /// The longest time for which it is held, however often it is renewed.
     pub max_hold: Option<Duration>,
 }
+
+/// The shortest delay of another renewal near the end of validity, so that refusals come to an end.
+const RETRY_MIN: Duration = Duration::from_millis(100);
 
 impl Holder {
     /// A lease that was granted to a command sent at `sent`.
@@ -168,7 +171,7 @@ impl Holder {
         }
         // The clock goes first: a confirmation after the end is too late (invariant 3).
         if now >= self.valid_until() {
-            return self.lose(self.reason_for_end());
+            return self.lose(self.reason_for_end(timing, now));
         }
         match event {
             HoldEvent::Timer => return self.on_timer(timing, now),
@@ -264,7 +267,8 @@ impl Holder {
         if matches!(self.renewal, Renewal::Pending(started) if started <= sent) {
             // The delay is chosen for the ttl. A promotion may have much less time left.
             let left = self.valid_until().since(now);
-            self.renewal = Renewal::Due(now.after(retry_after.min(left / 4)));
+            let soon = (left / 4).max(RETRY_MIN);
+            self.renewal = Renewal::Due(now.after(retry_after.min(soon)));
         }
     }
 
@@ -274,15 +278,24 @@ impl Holder {
     }
 
     /// Why the lease ends if its validity ends now.
-    pub fn reason_for_end(&self) -> Loss {
+    ///
+    /// A process that stands still right after it has sent a renewal hears no answer. So the longer time decides: that
+    /// in which it tried, or that in which it did not do what was due.
+    pub fn reason_for_end(&self, timing: &Timing, now: Instant) -> Loss {
         if self.hold_until <= self.valid_until {
             return Loss::EndedAsAsked;
         }
+        let due = self.renewal_due(timing);
+        let stood_still = now.since(due);
         match (self.failing_since, self.renewal) {
-            (Some(since), _) | (None, Renewal::Pending(since)) => Loss::OutOfReach(since),
+            (Some(since), _) | (None, Renewal::Pending(since))
+                if stood_still.is_zero() || stood_still < due.since(since) =>
+            {
+                Loss::OutOfReach(since)
+            }
             (None, Renewal::Off) => Loss::EndedAsAsked,
             // Also a promotion that was to be renewed once.
-            (None, Renewal::Due(_)) => Loss::NotRenewed,
+            (_, Renewal::Due(_) | Renewal::Pending(_) | Renewal::Off) => Loss::NotRenewed(due),
         }
     }
 }

@@ -17,7 +17,7 @@ const TTL: Duration = Duration::from_secs(6);
 
 fn word_for(error: &Error) -> &'static str {
     match error {
-        Error::Lost { reason: LostReason::NotRenewed, .. } => "not renewed",
+        Error::Lost { reason: LostReason::NotRenewed { .. }, .. } => "not renewed",
         other => panic!("{other}"),
     }
 }

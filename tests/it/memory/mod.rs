@@ -1,6 +1,7 @@
 //! A store in memory puts time and trouble into the hands of a test.
 
 mod bounds;
+mod cleanup;
 mod faults;
 mod shares;
 mod time;

@@ -24,7 +24,10 @@ async fn a_lease_is_lost_in_no_time_when_the_clock_advances() {
     assert!(matches!(lease.token(), Err(Error::Lost { .. })));
     bounded(token.cancelled()).await;
     let reason = bounded(lease.lost()).await;
-    assert!(matches!(reason, LostReason::NotRenewed | LostReason::OutOfReach { .. }), "{reason}");
+    assert!(
+        matches!(reason, LostReason::NotRenewed { .. } | LostReason::OutOfReach { .. }),
+        "{reason}"
+    );
     assert!(store.now() - before >= chrono::Duration::seconds(60));
     // Its time is over on the store too.
     assert!(leases.try_acquire("a").await.unwrap().is_granted());
@@ -178,17 +181,61 @@ fn a_call_ends_when_the_runtime_of_its_manager_is_gone() {
     let (gone, here) = (Runtime::new().unwrap(), Runtime::new().unwrap());
     let store = here.block_on(async { MemoryStore::new() });
     let (lease, leases) = gone.block_on(async {
-        let leases = manager(&store).await;
-        (manager(&store).await.acquire("a").await.unwrap(), leases)
+        let leases = unhurried(&store).await;
+        (unhurried(&store).await.acquire("a").await.unwrap(), leases)
     });
     let first = here.block_on(queued_by(&leases, |leases| leases.acquire("a").wait_forever()));
     let second = here.spawn(leases.acquire("a").wait_forever().into_future());
     drop(gone);
     for waiting in [first, second] {
         let ended = here.block_on(soon("it ends with the runtime", waiting)).unwrap();
-        assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
+        assert_names_the_runtime(&ended.unwrap_err());
     }
-    drop(lease);
+    // Nothing can release what it holds, and nobody waits for that.
+    let released = here.block_on(soon("the release ends", lease.release()));
+    assert_names_the_runtime(&released.unwrap_err());
+    let report = here.block_on(soon("the shutdown ends", leases.shutdown()));
+    assert_eq!((report.released, report.tasks_left), (0, 0));
+}
+
+/// A manager whose releases and whose shutdown have more time than a test waits.
+async fn unhurried(store: &MemoryStore) -> LeaseManager {
+    let builder = LeaseManager::in_memory(store).release_timeout(60 * MINUTE);
+    builder.shutdown_timeout(60 * MINUTE).build().await.unwrap()
+}
+
+#[track_caller]
+fn assert_names_the_runtime(error: &Error) {
+    assert!(error.to_string().contains("tokio runtime in which the manager was built"), "{error}");
+}
+
+#[test]
+fn a_shutdown_names_what_the_end_of_its_runtime_left_held() {
+    let (gone, here) = (Runtime::new().unwrap(), Runtime::new().unwrap());
+    let store = here.block_on(async { MemoryStore::new() });
+    let (lease, leases) = gone.block_on(async {
+        let leases = unhurried(&store).await;
+        (leases.acquire("a").await.unwrap(), leases)
+    });
+    drop(gone);
+    let report = here.block_on(soon("the shutdown ends", leases.shutdown()));
+    assert_eq!((report.released, report.left_to_expire), (0, vec!["a".to_owned()]));
+    assert!(!lease.is_valid());
+}
+
+/// A runtime of one thread that is not in `block_on` runs no task.
+#[test]
+fn a_runtime_that_nobody_drives_is_named() {
+    let idle = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let here = Runtime::new().unwrap();
+    let store = here.block_on(async { MemoryStore::new() });
+    let leases = idle.block_on(manager(&store));
+    let wait = Duration::from_millis(200);
+    let error = here.block_on(leases.acquire("a").wait(wait).into_future()).unwrap_err();
+    assert_names_the_runtime(&error);
+    assert!(error.is_transient(), "it was sent nothing: {error}");
+    // Driven again, it works.
+    idle.block_on(leases.acquire("a").into_future()).unwrap();
 }
 
 /// The entry that the server knows is that of a call that has gone. The next call of its process keeps it alive.

@@ -144,7 +144,7 @@ impl Fault {
 /// The word of a reason.
 pub(crate) fn reason_word(reason: &LostReason) -> &'static str {
     match reason {
-        LostReason::NotRenewed => "notRenewed",
+        LostReason::NotRenewed { .. } => "notRenewed",
         LostReason::OutOfReach { .. } => "outOfReach",
         LostReason::TakenOver { .. } => "takenOver",
         LostReason::Removed => "removed",

@@ -33,7 +33,8 @@ fn contained() -> Command {
 
 /// Why this machine gives a process no namespace of its own.
 fn no_namespaces() -> Option<String> {
-    let tried = command("unshare").args(["--user", "--map-root-user", "--pid", "--fork", "true"]).output();
+    let tried =
+        command("unshare").args(["--user", "--map-root-user", "--pid", "--fork", "true"]).output();
     match tried {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(String::from_utf8_lossy(&output.stderr).into_owned()),

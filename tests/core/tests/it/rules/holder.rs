@@ -117,14 +117,15 @@ fn only_a_pause_past_an_asked_end_is_an_end_as_asked() {
     let sent = [(10, Timer)];
     let renewed = [sent[0], (11, renewed(10))];
     let failed = [sent[0], (11, failed(10, SECOND))];
-    let out_of_reach = Loss::OutOfReach(at(10));
+    let stood_still_since = |second| Loss::NotRenewed(at(second));
     let table: [(_, &[_], _); 7] = [
-        (RENEWS, &[], Loss::NotRenewed),
-        (RENEWS, &sent, out_of_reach),
-        (RENEWS, &failed, out_of_reach),
+        (RENEWS, &[], stood_still_since(10)),
+        // It would have sent another one, or tried again.
+        (RENEWS, &sent, stood_still_since(15)),
+        (RENEWS, &failed, stood_still_since(12)),
         (ONCE, &[], Loss::EndedAsAsked),
         // It would have lasted for longer.
-        (capped(RENEWS, 60), &[], Loss::NotRenewed),
+        (capped(RENEWS, 60), &[], stood_still_since(10)),
         // The newest confirmed renewal is enough for all of its time.
         (capped(RENEWS, 25), &[], Loss::EndedAsAsked),
         (capped(RENEWS, 35), &renewed, Loss::EndedAsAsked),
@@ -137,6 +138,33 @@ fn only_a_pause_past_an_asked_end_is_an_end_as_asked() {
         let next = holder.on(&timing(), at(1_000), Timer);
         assert_eq!(next, Lost(loss), "{options:?} {before:?}");
     }
+}
+
+/// The longer time decides: that in which the database did not answer, or that in which the process stood still.
+#[test]
+fn a_pause_after_a_long_outage_is_not_the_cause_of_the_loss() {
+    let tries = [10, 15, 20].map(|second| (second, Timer, RENEW));
+    let end = |second, loss| {
+        assert_answers(granted(RENEWS), &[&tries[..], &[(second, Timer, Lost(loss))]].concat());
+    };
+    end(30, Loss::OutOfReach(at(10)));
+    end(39, Loss::OutOfReach(at(10)));
+    end(40, Loss::NotRenewed(at(25)));
+}
+
+/// A refusal does not pass, and the end of validity is near: the tries come to an end.
+#[test]
+fn the_tries_before_the_end_of_validity_are_few() {
+    let mut holder = granted(RENEWS);
+    let (mut now, mut tries) = (at(10), 0);
+    while !matches!(holder.on(&timing(), now, Timer), Lost(_)) {
+        tries += 1;
+        let refused =
+            HoldEvent::RenewalFailed { sent: now.whole_micros(), retry_after: 4 * SECOND };
+        let HoldAction::WakeAt(next) = holder.on(&timing(), now, refused) else { panic!("lost") };
+        now = next;
+    }
+    assert!(tries < 22, "{tries}");
 }
 
 #[test]

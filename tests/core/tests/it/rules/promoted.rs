@@ -114,12 +114,12 @@ fn a_promotion_that_is_never_made_whole_is_lost_after_its_term() {
         let assert_lost = |events: &[_]| {
             assert_answers(promoted(options), events);
         };
-        assert_lost(&[(4, Timer, RENEW), failed, (10, Timer, out_of_reach)]);
+        assert_lost(&[(4, Timer, RENEW), failed, (6, Timer, RENEW), (10, Timer, out_of_reach)]);
         // Too late.
         assert_lost(&[(4, Timer, RENEW), (10, renewed(4), out_of_reach)]);
         assert_lost(&[(4, Timer, RENEW), (5, NotOurs, Lost(Loss::NotOurs))]);
         // No renewal was tried: the process stood still.
-        assert_lost(&[(10, Timer, Lost(Loss::NotRenewed))]);
+        assert_lost(&[(10, Timer, Lost(Loss::NotRenewed(at(4))))]);
     }
 }
 

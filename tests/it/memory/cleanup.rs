@@ -1,0 +1,127 @@
+//! News before clean-up: what a caller is told, and when, while releases and commands go on behind.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use mongo_lease::{CommandKind, Error, Event, MemoryFault, MemoryStore};
+use tokio::time::Instant;
+
+use super::manager;
+use crate::patience::{Listener, pass, until};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn is_released(event: &Event) -> bool {
+    matches!(event, Event::Released { .. })
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_release_of_a_lost_lease_takes_a_second_and_goes_on_behind() {
+    let store = MemoryStore::new();
+    let (leases, other) = (manager(&store).await, manager(&store.client()).await);
+    let lease = leases.acquire("a").ttl(MINUTE).await.unwrap();
+    let hang = store.hang();
+    lease.lost().await;
+    let started = Instant::now();
+    let error = lease.release().await.unwrap_err();
+    assert!(matches!(error, Error::Unknown { .. }), "{error}");
+    let took = started.elapsed();
+    assert!((999..1_010).contains(&took.as_millis()), "{took:?}");
+    drop(hang);
+    let free = async || other.get("a").await.unwrap().is_none().then_some(());
+    until("the release goes on behind", free).await;
+    // A lease that is held has the whole time.
+    let lease = leases.acquire("b").ttl(MINUTE).await.unwrap();
+    let _hang = store.hang();
+    let started = Instant::now();
+    lease.release().await.unwrap_err();
+    let took = started.elapsed();
+    assert!((9_999..10_010).contains(&took.as_millis()), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_or_is_dropped_is_told_once() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let mut events = Listener::of(&leases);
+    // It is refused, and so is the one in the background.
+    let refused = leases.acquire("refused").renew(false).await.unwrap();
+    store.fail_next(CommandKind::Release, MemoryFault::Refused);
+    store.fail_next(CommandKind::Release, MemoryFault::Refused);
+    refused.release().await.unwrap_err();
+    // Its future is dropped.
+    let dropped = leases.acquire("dropped").await.unwrap();
+    let hang = store.hang();
+    assert!(dropped.release().now_or_never().is_none());
+    drop(hang);
+    // It succeeds.
+    leases.acquire("released").await.unwrap().release().await.unwrap();
+    pass(MINUTE).await;
+    let told: Vec<_> = events.so_far().into_iter().filter(is_released).collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_reports_the_leases_that_were_dropped_just_before() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let hold_four = async {
+        let mut held = Vec::new();
+        for number in 0..4 {
+            held.push(leases.acquire(number.to_string()).await.unwrap());
+        }
+        std::future::pending::<()>().await;
+        drop(held);
+    };
+    tokio::select! {
+        () = hold_four => {}
+        () = pass(MINUTE) => {}
+    }
+    let report = leases.clone().shutdown().await;
+    assert_eq!((report.released, report.left_to_expire.len(), report.tasks_left), (4, 0, 0));
+
+    // While the store hangs, they are left to expire, and so is one that is still held.
+    let leases = manager(&store).await;
+    let _held = leases.acquire("held").await.unwrap();
+    drop(leases.acquire("dropped before").await.unwrap());
+    pass(MINUTE).await;
+    let dropped = leases.acquire("dropped").await.unwrap();
+    let _hang = store.hang();
+    drop(dropped);
+    let mut report = leases.shutdown().await;
+    report.left_to_expire.sort();
+    assert_eq!(
+        (report.released, &report.left_to_expire[..]),
+        (0, &["dropped", "held"].map(str::to_owned)[..])
+    );
+}
+
+/// It reads, and waits to write: it waits for itself.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_waits_as_a_writer_learns_that_it_waits_for_itself() {
+    let store = MemoryStore::new();
+    let (leases, other) = (manager(&store).await, manager(&store).await);
+    let _reader = leases.acquire("a").shared().await.unwrap();
+    let text = "this process is one of the holders, and leases are not re-entrant";
+    for wait in [Duration::ZERO, Duration::from_secs(5)] {
+        let error = leases.acquire("a").wait(wait).await.unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+    }
+    // It holds none of these.
+    let error = other.acquire("a").wait(Duration::ZERO).await.unwrap_err();
+    assert!(!error.to_string().contains(text), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_right_after_a_renewal_was_due_is_a_pause() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let lease = leases.acquire("a").await.unwrap();
+    // The renewal is under way for 25 ms when the process stops for a minute, and nothing hears its answer.
+    let _hang = store.hang();
+    pass(Duration::from_millis(10_025)).await;
+    store.advance(MINUTE);
+    let reason = lease.lost().await.to_string();
+    let text = "it was not renewed in time: this process stood still for 55s";
+    assert!(reason.starts_with(text), "{reason}");
+}
