@@ -95,6 +95,16 @@
 //! | A shutdown went through all of its leases for each one that ended: 10 s for 60,000 leases, and 44,273 were left to expire | the benchmark of growth |
 //! | A release deleted or buried a damaged document, or handed it off, and a release of permits called it not held | `no_handle_releases_a_damaged_lease`, `no_release_by_name_ends_a_damaged_lease`, `a_shutdown_leaves_damaged_leases_and_names_them`, `every_other_type_is_held_and_reported_as_damaged`, and the model (`a release of a damaged document`) |
 //! | Foreign texts in errors and in a lease's text could command a terminal; a damaged list was shown as "4294967295 of 0 permits"; a key that was made up was called resumed | `foreign_texts_are_escaped`, `no_decoder_panics_or_believes_what_is_not_there`, `a_forged_key_is_not_called_resumed` |
+//! | An error code that nobody had named, such as that of a full disk, ended a wait of 8 s after 14 ms, and an election | `a_failure_that_nobody_has_named_passes_within_the_wait`, `a_failure_that_nobody_has_named_leaves_a_retry_open` |
+//! | Of two containers with one host name, the second was told that it held the first one's lease | `two_containers_with_one_host_name_are_two_processes`, `neither_the_owner_nor_the_value_says_who_holds` |
+//! | A forked child released the leases that its parent held | `a_forked_child_releases_nothing_of_its_parents` |
+//! | The release of a lost lease told nothing for 10 s while the database hung | `the_release_of_a_lost_lease_takes_a_second_and_goes_on_behind` |
+//! | A shutdown took 10 s after the runtime of its manager was gone, and a call named the database for a runtime that nobody drove | `a_shutdown_names_what_the_end_of_its_runtime_left_held`, `a_runtime_that_nobody_drives_is_named` |
+//! | A refused renewal of 300 leases wrote 14,663 lines in 13 s, and the loss said that the database did not confirm | `a_refused_renewal_of_many_leases_is_one_line_and_few_commands`, `the_tries_before_the_end_of_validity_are_few` |
+//! | A transaction that blocked a lease wrote a line for each cut-off, and none named the lease | `a_transaction_that_blocks_a_lease_is_logged_once` |
+//! | A release that failed, or whose future was dropped, was not told; a shutdown did not count the leases that were dropped just before | `a_release_that_fails_or_is_dropped_is_told_once`, `a_shutdown_reports_the_leases_that_were_dropped_just_before` |
+//! | A pause right after a renewal was due counted as a database out of reach | `a_pause_right_after_a_renewal_was_due_is_a_pause`, `only_a_pause_past_an_asked_end_is_an_end_as_asked` |
+//! | `doctor` called the tombstones of the last minute a problem of the TTL monitor | `what_has_outlived_its_holder_is_no_problem` |
 //! | A resumed lease was valid for the default ttl where that in its document was null, and the server had not prolonged it | `a_damaged_ttl_prolongs_no_resumed_lease` |
 //! | A guard that was called after a commit, or without a transaction, said `Ok`: a former holder's write was stored beside the next one | `a_commit_after_one_by_the_session_says_that_nothing_was_guarded`, by a review |
 //! | A guard failed for every client whose read preference is not primary, as an error to be repeated for ever | `every_client_can_use_it`, by a review |

@@ -13,6 +13,7 @@ use crate::text;
 /// How long an expired document may stay before the TTL monitor counts as stopped. By default, the monitor runs once a
 /// minute.
 const LEFT_BEHIND_MS: i64 = 10 * 60 * 1_000;
+const YEAR_MS: i64 = 365 * 24 * 3_600 * 1_000;
 
 /// Checks that the documents of crashed holders are removed.
 pub(super) async fn ttl_monitor(patient: &Patient<'_>) -> Finding {
@@ -50,8 +51,10 @@ async fn left_behind(patient: &Patient<'_>) -> Result<u64, String> {
     let words = |error: mongodb::error::Error| patient.words(&error);
     let now = Difference::to(database).await.map_err(words)?.there();
     let long_ago = DateTime::from_millis(now - LEFT_BEHIND_MS);
-    // The monitor leaves corrupt documents alone, and so do we.
-    let filter = doc! { "expiresAt": { "$type": "date", "$lt": long_ago } };
+    // The monitor leaves corrupt documents alone, and so do we. What outlives its holder has expired in 1970, and says
+    // nothing of how long it has been there: the monitor may have had no pass since.
+    let after_1970 = DateTime::from_millis(YEAR_MS);
+    let filter = doc! { "expiresAt": { "$type": "date", "$lt": long_ago, "$gt": after_1970 } };
     let leases =
         database.collection::<mongodb::bson::Document>(&patient.options.connection.collection);
     leases.count_documents(filter).await.map_err(words)

@@ -136,6 +136,23 @@ async fn a_monitor_that_is_off_and_what_it_leaves_behind_are_problems() {
     assert_eq!(check(&report, "ttl_monitor")["details"]["left_behind"], json!(1));
 }
 
+/// The monitor has had no pass since: it is healthy, and so is everything else.
+#[tokio::test]
+async fn what_has_outlived_its_holder_is_no_problem() {
+    let server = Server::builder().ttl_monitor_sleep_secs(3_600).start();
+    let database = server.database().await;
+    migrate(&database).await;
+    let builder = mongo_lease::LeaseManager::builder(&database).tombstones(true);
+    let leases = builder.build().await.unwrap();
+    leases.acquire("tombstone").await.unwrap().release().await.unwrap();
+    let kept = leases.acquire("kept").hold_at_least(std::time::Duration::from_millis(1));
+    kept.await.unwrap().release().await.unwrap();
+    let (ran, report) = examined(&server, database.name(), &[]).await;
+    let monitor = check(&report, "ttl_monitor");
+    assert_eq!(monitor["details"]["left_behind"], json!(0), "{report}");
+    assert_eq!((ran.exit, &monitor["status"]), (0, &json!("ok")), "{report}");
+}
+
 /// Deleted entries sort behind all new names, and each release without a tombstone walks over them.
 #[tokio::test]
 async fn doctor_recommends_tombstones_only_where_releases_walk() {
