@@ -4,18 +4,21 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use mongo_lease::mongodb::bson::doc;
+use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::mongodb::options::{
     Acknowledgment, ClientOptions, DatabaseOptions, ReadConcern, ReadPreference, SelectionCriteria,
     ServerApi, ServerApiVersion, WriteConcern,
 };
-use mongo_lease::{Event, LeaseManager, MemoryStore, Released, Tuning};
-use mongo_lease_testbed::{ReplicaSet, Server, TestDatabase};
+use mongo_lease::mongodb::{Client, Database};
+use mongo_lease::{
+    Election, Event, Fenced, LeaseManager, MemoryStore, Released, Run, ScheduledJob, Tuning,
+};
+use mongo_lease_testbed::{FailCommand, ReplicaSet, Server, TestDatabase};
 use tokio::task::JoinSet;
 
 use crate::common::{assert_done, assert_not_done, migrated, refused, short_or_long};
 use crate::inspect::names_of;
-use crate::patience::locks;
+use crate::patience::{locks, soon};
 use crate::spy::Spy;
 
 #[tokio::test]
@@ -142,6 +145,132 @@ async fn clients_without_retries_api_or_connections_will_do() {
     });
     // Each waits for renewals for the most part.
     join_all(use_all).await;
+}
+
+/// Options of a connection string. No member has the tag: a read that went by it would find none.
+const IN_THE_URI: [&str; 17] = [
+    "readPreference=secondary&readPreferenceTags=dc:nowhere",
+    "readPreference=secondaryPreferred&readPreferenceTags=dc:nowhere&maxStalenessSeconds=90",
+    "readPreference=nearest&readPreferenceTags=dc:nowhere",
+    "w=0",
+    "w=1",
+    "w=1&journal=false",
+    "journal=true",
+    "w=1&wtimeoutMS=20000",
+    "readConcernLevel=local",
+    "readConcernLevel=available",
+    "readConcernLevel=majority",
+    "readConcernLevel=linearizable",
+    "readConcernLevel=snapshot",
+    "retryWrites=false&retryReads=false",
+    "maxPoolSize=1",
+    "maxPoolSize=2",
+    "directConnection=true",
+];
+
+#[tokio::test]
+async fn no_option_of_a_connection_string_changes_what_a_call_means() {
+    let server = Server::shared();
+    let address = &server.mongod().address();
+    let hello = server.admin(doc! { "hello": 1 }).await;
+    let set = hello.get_str("setName").unwrap();
+    let clients = IN_THE_URI.map(|options| async move {
+        let discovers = if options.contains("directConnection") { "" } else { "&replicaSet=" };
+        let name = if discovers.is_empty() { "" } else { set };
+        let uri = format!("mongodb://{address}/?{options}{discovers}{name}");
+        eprintln!("a client of {uri}");
+        let client = Client::with_uri_str(&uri).await.unwrap();
+        // The names and the documents of one client are its own.
+        let database = migrated(server).await;
+        works_with(&client.database(database.name()), options).await;
+    });
+    join_all(clients).await;
+}
+
+#[tokio::test]
+async fn no_default_of_the_cluster_changes_what_a_call_means() {
+    let server = Server::start();
+    let defaults = doc! {
+        "setDefaultRWConcern": 1,
+        "defaultWriteConcern": { "w": 1 },
+        "defaultReadConcern": { "level": "available" },
+        "writeConcern": { "w": "majority" },
+    };
+    server.admin(defaults).await;
+    let database = migrated(&server).await;
+    works_with(&database, "the cluster's defaults").await;
+}
+
+/// Twelve slow commands of the application, in a pool of ten: the driver sends no renewal, and the database is well.
+#[tokio::test]
+async fn a_loss_names_the_pool_that_the_application_has_filled() {
+    let server = Server::start();
+    let database = migrated(&server).await;
+    let client = server.client_with(|options| options.max_pool_size = Some(10)).await;
+    let shared = client.database(database.name());
+    let leases = LeaseManager::builder(&shared).build().await.unwrap();
+    let lease = leases.acquire("a").ttl(Duration::from_secs(6)).await.unwrap();
+    let slow = FailCommand::on(&["count"]).block_for(Duration::from_secs(120));
+    let _slow = slow.enable(server.uri()).await;
+    for _ in 0..12 {
+        let shared = shared.clone();
+        tokio::spawn(async move { shared.run_command(doc! { "count": "orders" }).await });
+    }
+    let reason = soon("the loss", lease.lost()).await.to_string();
+    assert!(
+        reason.contains("no connection of the client's pool (maxPoolSize) was free"),
+        "{reason}"
+    );
+    // Who has a connection is answered.
+    let other = LeaseManager::builder(&database).build().await.unwrap();
+    other.ping().await.unwrap();
+}
+
+/// Every call that reads or writes, on this client.
+async fn works_with(database: &Database, what: &str) {
+    let builder = LeaseManager::builder(database).owner("test").ensure_indexes(true);
+    let leases = builder.build().await.unwrap_or_else(|error| panic!("{what}: {error}"));
+    everything_works(&leases).await;
+    everything_else_works(&leases, database).await;
+    let report = leases.shutdown().await;
+    assert_eq!((report.left_to_expire, report.tasks_left), (Vec::new(), 0), "{what}");
+}
+
+/// What [`everything_works`] leaves out.
+async fn everything_else_works(leases: &LeaseManager, database: &Database) {
+    let permit = leases.semaphore("permits", 2).acquire().await.unwrap();
+    permit.renew().await.unwrap();
+    let info = leases.get("permits").await.unwrap().unwrap();
+    assert_eq!((info.in_use, info.limit, info.holders.len()), (Some(1), Some(2), 1));
+    assert_done(permit.release().await.unwrap(), "a permit");
+    let reader = leases.acquire("shared").shared().await.unwrap();
+    assert!(!leases.try_acquire("shared").await.unwrap().is_granted());
+    assert_done(reader.release().await.unwrap(), "a reader");
+
+    let set = leases.acquire_all(["x", "y"]).await.unwrap();
+    assert_done(set.release().await.unwrap(), "both");
+    let key = leases.acquire("key").await.unwrap().detach().await.unwrap();
+    leases.renew_detached(&key, None).await.unwrap();
+    assert_done(leases.release_detached(&key).await.unwrap(), "by key");
+    assert_eq!(leases.with_lease("with", async |_lease| 7).await.unwrap(), 7);
+
+    let kept = leases.acquire("kept").hold_at_least(Duration::from_millis(10)).await.unwrap();
+    assert_done(kept.release().await.unwrap(), "kept for a while");
+    let election = Election::new(leases, "leader");
+    let leader = election.run(async |_| election.leader().await.unwrap()).await.unwrap();
+    assert!(leader.is_some_and(|leader| leader.held_here));
+    let job = ScheduledJob::new(leases, "job").at_most(Duration::from_secs(60));
+    assert!(matches!(job.run(async |_lease| 8).await.unwrap(), Run::Done(8)));
+
+    let fenced = leases.acquire("fenced").await.unwrap();
+    let documents = database.collection::<Document>("documents");
+    let write = || {
+        let update = doc! { "$set": { "by": "us" } };
+        fenced.token().unwrap().fenced_write("fence", doc! { "_id": 1 }, update).unwrap()
+    };
+    assert_eq!(write().send(&documents).await.unwrap(), Fenced::NoSuchDocument);
+    assert_eq!(write().send(&documents).upsert(true).await.unwrap(), Fenced::Applied);
+    assert_done(fenced.release().await.unwrap(), "fenced");
 }
 
 /// Uses every method once.
