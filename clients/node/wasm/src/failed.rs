@@ -40,6 +40,8 @@ impl Fault {
             Error::ShutDown => "SHUT_DOWN",
             Error::Stopped => "STOPPED",
             Error::Unknown { .. } => "UNKNOWN",
+            Error::CommitUnknown { .. } => "COMMIT_UNKNOWN",
+            Error::TransactionTooLong { .. } => "TRANSACTION_TOO_LONG",
             Error::MongoDb(_) => "MONGODB",
         };
         code.to_owned()

@@ -127,6 +127,15 @@ pub mod error {
             ErrorKind::Custom(Arc::new(of)).into()
         }
 
+        /// The error of another library that this one carries.
+        pub fn get_custom<E: Any>(&self) -> Option<&E> {
+            if let ErrorKind::Custom(carried) = self.kind.as_ref() {
+                carried.downcast_ref()
+            } else {
+                None
+            }
+        }
+
         /// Whether the driver has put this label on the error.
         pub fn contains_label(&self, label: impl AsRef<str>) -> bool {
             self.labels.contains(label.as_ref())
