@@ -129,12 +129,18 @@ pub struct Manager {
     pub(crate) timing: Arc<Timing>,
     pub(crate) owner: Arc<str>,
     id: ManagerId,
+    process: String,
     guesses: Guesses,
 }
 
 impl Manager {
     pub(crate) fn id(&self) -> &ManagerId {
         &self.id
+    }
+
+    /// `@host:pid`, the end of its owners.
+    pub(crate) fn process(&self) -> &str {
+        &self.process
     }
 
     /// The timings for this ttl. An attempt deadline that is too long for it is shortened.
@@ -166,7 +172,7 @@ impl Manager {
         let timing = Arc::new(options.check()?);
         let owner = format!("{}{process}", options.owner).into();
         let (id, guesses) = (ManagerId::new(of_process(&randomness)), Guesses::new(false));
-        Ok(Manager { options, timing, owner, id, guesses })
+        Ok(Manager { options, timing, owner, id, process, guesses })
     }
 
     /// The collection.
