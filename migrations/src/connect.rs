@@ -148,7 +148,7 @@ async fn open(uri: &Uri, name: &str, target: &Target<'_>) -> Result<Connected, D
     client_options.connect_timeout.get_or_insert(target.timeout.min(LOOK_EVERY));
     client_options.heartbeat_freq.get_or_insert(LOOK_EVERY);
     client_options.app_name.get_or_insert_with(|| target.program.to_owned());
-    // What the programs read decides what they do or say: never from a member that lags, and nothing older than asked.
+    // The programs act on what they read: never from a member that lags, whatever the connection string says.
     client_options.selection_criteria = None;
     client_options.read_concern = None;
     let database = open_client(client_options.clone())?.database(name);

@@ -1,6 +1,7 @@
 //! The errors of this crate.
 
 mod convert;
+mod describe;
 mod driver;
 mod retry;
 #[cfg(test)]
@@ -18,6 +19,9 @@ use serde::Serialize;
 
 use crate::clock::NoRandomness;
 use crate::failure::{Cause, Failure};
+use describe::{
+    describe_cause, describe_last, describe_own, describe_pause, describe_privilege, describe_taker,
+};
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -285,8 +289,8 @@ impl Error {
     /// The error of a manager whose tasks have gone.
     pub(crate) fn runtime_gone() -> Error {
         Error::unsupported(
-            "the tokio runtime in which the manager was built has ended; it must run for as long as \
-             the manager is used",
+            "the tokio runtime in which the manager was built has ended; it must run for as long \
+             as the manager is used",
         )
     }
 
@@ -335,11 +339,11 @@ impl From<NoRandomness> for Failure {
 }
 
 /// The driver does not tell whether the command has left this process: it waits for a connection of the pool, too.
-const NO_ANSWER: &str = "the database did not answer in time, or no connection of the client's pool \
-                         (maxPoolSize) was free";
+const NO_ANSWER: &str = "the database did not answer in time, or no connection of the client's \
+                         pool (maxPoolSize) was free";
 
-const NOT_DRIVEN: &str = "the call sent nothing: the tokio runtime in which the manager was built has run \
-                          none of its tasks meanwhile; it must run for as long as the manager is used";
+const NOT_DRIVEN: &str = "the call sent nothing: the tokio runtime in which the manager was built \
+                          has run none of its tasks meanwhile";
 
 const NOT_SENT: &str = "the call waited in its own process until its time was over, because the \
                         process starts more calls than the database carries out; it sent nothing";
@@ -400,42 +404,4 @@ fn last(
 /// Whether the call has waited in its own process all the time: then the database had nothing to answer.
 fn is_not_sent(source: &Option<Box<Error>>) -> bool {
     matches!(source.as_deref(), Some(Error::Unknown { reason, .. }) if reason == NOT_SENT)
-}
-
-/// Warns when the own process is the holder: a task that waits for such a lease may wait for itself.
-fn describe_own(info: &LeaseInfo) -> &'static str {
-    match (info.held_here, info.shared) {
-        (false, _) => "",
-        (true, false) => "; the holder is this process, and leases are not re-entrant",
-        (true, true) => "; this process is one of the holders, and leases are not re-entrant",
-    }
-}
-
-fn describe_privilege(privilege: &str, namespace: &str) -> String {
-    let advice = match privilege {
-        "listIndexes" => ": grant it, or build with `assume_indexes(true)` if both indexes exist",
-        _ => "",
-    };
-    format!("the user lacks the privilege `{privilege}` on {namespace}{advice}")
-}
-
-fn describe_cause(source: &Option<mongodb::error::Error>) -> String {
-    source.as_ref().map(|source| format!(": {}", driver::condense(source))).unwrap_or_default()
-}
-
-fn describe_pause(stood_still: Option<Duration>) -> String {
-    stood_still
-        .map(|time| format!(": this process stood still for {}", human(time)))
-        .unwrap_or_default()
-}
-
-fn describe_last(error: &Option<String>) -> String {
-    error.as_ref().map(|error| format!("; the last error: {error}")).unwrap_or_default()
-}
-
-fn describe_taker(by: &Option<String>) -> String {
-    match by {
-        Some(owner) => format!("{} has taken it over", printable(owner)),
-        None => "another program has taken it over".to_owned(),
-    }
 }

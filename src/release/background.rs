@@ -52,7 +52,7 @@ pub(crate) struct BackgroundReleaser {
     pub(super) clock: Clock,
 }
 
-/// What became of dropped leases since a shutdown began; `None` before one.
+/// The dropped leases that were released, or were not, since a shutdown began; `None` before one.
 type Report = Arc<Lock<Option<BackgroundReport>>>;
 
 /// See [`BackgroundReleaser::report`].
@@ -93,7 +93,7 @@ impl BackgroundReleaser {
         self.report.lock().get_or_insert_default();
     }
 
-    /// What has become of them since, or since the last call.
+    /// Returns what has become of them since, or since the last call.
     pub(crate) fn report(&self) -> BackgroundReport {
         self.report.lock().as_mut().map(std::mem::take).unwrap_or_default()
     }

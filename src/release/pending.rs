@@ -13,11 +13,11 @@ use crate::lock::Lock;
 /// The names whose leases are being released. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct PendingReleases {
-    names: Arc<Lock<HashMap<Box<str>, Vec<Entry>>>>,
+    names: Arc<Lock<HashMap<Box<str>, Vec<ReportedSignal>>>>,
 }
 
-/// One release in progress, and whether a shutdown reports it.
-type Entry = (EndSignal, bool);
+/// The signal of one release in progress, and whether a shutdown reports it.
+type ReportedSignal = (EndSignal, bool);
 
 /// Cancelled when the release has ended.
 type EndSignal = Arc<CancellationToken>;
@@ -34,16 +34,16 @@ pub(crate) struct PendingRelease {
 impl PendingReleases {
     pub(crate) fn begin(&self, name: &str, is_reported: bool) -> PendingRelease {
         let ended = EndSignal::default();
-        let entry = (Arc::clone(&ended), is_reported);
-        self.names.lock().entry(name.into()).or_default().push(entry);
+        let signal = (Arc::clone(&ended), is_reported);
+        self.names.lock().entry(name.into()).or_default().push(signal);
         PendingRelease { all: self.clone(), name: name.into(), ended, is_reported }
     }
 
     /// The names of the releases that have not ended, and that a shutdown reports.
     pub(crate) fn reported(&self) -> Vec<String> {
         let names = self.names.lock();
-        let of_name = |(name, entries): (&Box<str>, &Vec<Entry>)| {
-            let reported = entries.iter().filter(|(_, is_reported)| *is_reported).count();
+        let of_name = |(name, signals): (&Box<str>, &Vec<ReportedSignal>)| {
+            let reported = signals.iter().filter(|(_, is_reported)| *is_reported).count();
             vec![String::from(&**name); reported]
         };
         names.iter().flat_map(of_name).collect()

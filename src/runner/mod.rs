@@ -13,37 +13,37 @@ mod backend;
 #[cfg(feature = "memory")]
 mod memory;
 mod pending;
+mod polls;
+mod send;
 #[cfg(feature = "memory")]
 mod simulated;
 mod slots;
+mod unknown;
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use mongo_lease_core::commands::{Command, write_concern_error};
-use mongo_lease_core::rules::{Advice, Instant, Lane, ManagerId, REFUSED, RETRY, Slots, millis_up};
+use mongo_lease_core::commands::Command;
+use mongo_lease_core::rules::{Advice, Instant, Lane, ManagerId, REFUSED, RETRY, Slots};
 use mongodb::Database;
 use mongodb::bson::Document;
-use mongodb::options::{ReadPreference, RunCommandOptions, SelectionCriteria};
-use pin_project_lite::pin_project;
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{Clock, Process};
 use crate::error::Error;
-use crate::failure::{Cause, Failure, NOT_SENT, UNANSWERED, decode_failure, driver_failure};
-use crate::lock::Lock;
-use crate::telemetry;
+use crate::failure::{Cause, Failure, NOT_SENT, UNANSWERED};
 use crate::token::Token;
 
 pub(crate) use attempt::{AttemptLimits, AttemptTime, Pace, PriorEffect};
 pub(crate) use backend::{Backend, BackendCommand, EventStream, Heard};
-use pending::Polls;
-pub(crate) use pending::{Pending, PollsSince, Stage};
+pub(crate) use pending::{Pending, Stage};
+pub(crate) use polls::PollsSince;
+use polls::{Counted, Polls};
+use send::{local_read, max_time_ms, send};
 use slots::{Occupied, SlotQueue};
+use unknown::UnknownCodes;
 
 pub(crate) type AttemptResult<T> = Result<T, Failure>;
 
@@ -68,8 +68,7 @@ struct Inner {
     slots: SlotQueue,
     /// The default pace of attempts, if there are too few slots for lanes.
     pace: Option<Pace>,
-    /// The unknown code that was logged last, and when.
-    unknown_code: Lock<Option<(i32, Instant)>>,
+    unknown_codes: UnknownCodes,
     /// The server has refused a majority read. It goes on doing so until it is started with other options.
     has_no_majority_reads: AtomicBool,
 }
@@ -95,7 +94,7 @@ impl Runner {
             services: TaskTracker::new(),
             slots: SlotQueue::new(slots),
             pace: slots.are_few().then(Pace::default),
-            unknown_code: Lock::default(),
+            unknown_codes: UnknownCodes::default(),
             has_no_majority_reads: AtomicBool::new(false),
         };
         Ok(Runner { shared: Arc::new(shared) })
@@ -270,21 +269,6 @@ impl Runner {
         Some(Slot { runner: self.clone(), _occupied: occupied })
     }
 
-    /// Logs an error whose code nobody knows, at once: calls repeat their commands for as long as they wait. Not each
-    /// of these, and not each call.
-    fn log_unknown_code(&self, failure: &Failure) {
-        const AGAIN_AFTER: Duration = Duration::from_secs(60);
-        let Some(code) = failure.unknown_code() else { return };
-        let now = self.clock().now();
-        let mut logged = self.shared.unknown_code.lock();
-        if logged.is_some_and(|(last, at)| last == code && now < at.after(AGAIN_AFTER)) {
-            return;
-        }
-        *logged = Some((code, now));
-        drop(logged);
-        telemetry::unknown_code(code, &Error::from(failure.clone()).to_string());
-    }
-
     /// Sends the command. A server without majority reads gets a read that may do without them with level `local`.
     ///
     /// Such a read can show a write that a failover undoes. None of these reads makes a lease valid: they report, or
@@ -313,25 +297,6 @@ impl Runner {
                 }
             }
         }
-    }
-}
-
-pin_project! {
-    /// A task whose polls are counted.
-    struct Counted<F> {
-        #[pin]
-        task: F,
-        polls: Polls,
-    }
-}
-
-impl<F: Future> Future for Counted<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        this.polls.count();
-        this.task.poll(context)
     }
 }
 
@@ -398,49 +363,8 @@ impl Slot {
             pace.answered(shared.clock.now(), sent, &answer);
         }
         if let Err(failure) = &answer {
-            self.runner.log_unknown_code(failure);
+            shared.unknown_codes.note(shared.clock.now(), failure);
         }
         answer
     }
-}
-
-/// The command with a read of the primary's newest data, if it reads majority-committed data. A time after which it has
-/// to read stays.
-fn local_read(command: &Document) -> Option<Document> {
-    const READ_CONCERN: &str = "readConcern";
-    const LEVEL: &str = "level";
-    if command.get_document(READ_CONCERN).ok()?.get_str(LEVEL).ok()? != "majority" {
-        return None;
-    }
-    let mut local = command.clone();
-    local.get_document_mut(READ_CONCERN).ok()?.insert(LEVEL, "local");
-    Some(local)
-}
-
-async fn send<C: Command>(
-    database: &Database,
-    command: &C,
-    document: Document,
-    sent: Instant,
-) -> AttemptResult<C::Reply> {
-    // A read must not go to a secondary, whatever the client's read preference is.
-    let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-    let options = RunCommandOptions::builder().selection_criteria(primary).build();
-    let running = database.run_command(document).with_options(options);
-    let reply = running.await.map_err(driver_failure)?;
-    if let Some((message, outcome)) = write_concern_error(&reply) {
-        return Err(Failure { outcome, cause: Cause::WriteConcern(message) });
-    }
-    command.decode(&reply, sent).map_err(decode_failure)
-}
-
-/// The server accepts a 32-bit number.
-const MAX_TIME_MS_MAX: i64 = i32::MAX as i64;
-
-/// The server's time limit for a command, if we wait for `left`. The server gives up a little earlier than we do: its
-/// answer distinguishes a document that a transaction blocks from a server that does not answer.
-fn max_time_ms(left: Duration, at_most: Duration) -> i64 {
-    const AHEAD_MAX: Duration = Duration::from_millis(250);
-    let left = left - (left / 8).min(AHEAD_MAX);
-    millis_up(left.min(at_most)).clamp(1, MAX_TIME_MS_MAX)
 }

@@ -9,6 +9,7 @@ use mongo_lease_core::rules::{Advice, Instant, MAYBE_APPLIED, Outcome};
 use tokio::sync::oneshot;
 
 use super::AttemptResult;
+use super::polls::PollsSince;
 use crate::failure::{Cause, Failure};
 
 /// An attempt in progress. It resolves to its answer.
@@ -19,33 +20,6 @@ pub(crate) struct Pending<T> {
     stage: Stage,
     /// Whose tasks send it.
     polls: Option<PollsSince>,
-}
-
-/// How often the tasks of one manager were polled. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Polls(Arc<AtomicU64>);
-
-/// The same, since a moment.
-#[derive(Clone, Debug)]
-pub(crate) struct PollsSince(Polls, u64);
-
-impl Polls {
-    pub(super) fn count(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// From now on.
-    pub(crate) fn from_now(&self) -> PollsSince {
-        PollsSince(self.clone(), self.0.load(Ordering::Relaxed))
-    }
-}
-
-impl PollsSince {
-    /// Whether no task was polled: nothing drives the runtime, or it stands still.
-    pub(crate) fn are_none(&self) -> bool {
-        let PollsSince(polls, before) = self;
-        polls.0.load(Ordering::Relaxed) == *before
-    }
 }
 
 /// Whether an attempt waits in this process, was sent, or was withdrawn. Its two owners are the caller and the task

@@ -213,17 +213,6 @@ pub(crate) fn not_given_back(leases: usize, reason: &str) {
     tracing::warn!(leases, reason, "leases could not be released, and will expire");
 }
 
-/// The server answers with a code that this crate does not know, and the command is repeated.
-pub(crate) fn unknown_code(code: i32, reason: &str) {
-    #[cfg(feature = "tracing")]
-    tracing::warn!(
-        db.response.status_code = code,
-        reason,
-        "the server answers with an error that this crate does not know: its calls try again until \
-         their time is over"
-    );
-}
-
 /// Releases delete documents instead. Reported once per manager.
 pub(crate) fn tombstones_refused(reason: &str) {
     #[cfg(feature = "tracing")]

@@ -221,7 +221,7 @@ async fn a_loss_names_the_pool_that_the_application_has_filled() {
         reason.contains("no connection of the client's pool (maxPoolSize) was free"),
         "{reason}"
     );
-    // Who has a connection is answered.
+    // A client with a free connection is answered.
     let other = LeaseManager::builder(&database).build().await.unwrap();
     other.ping().await.unwrap();
 }
@@ -236,7 +236,7 @@ async fn works_with(database: &Database, what: &str) {
     assert_eq!((report.left_to_expire, report.tasks_left), (Vec::new(), 0), "{what}");
 }
 
-/// What [`everything_works`] leaves out.
+/// Uses the methods that [`everything_works`] leaves out.
 async fn everything_else_works(leases: &LeaseManager, database: &Database) {
     let permit = leases.semaphore("permits", 2).acquire().await.unwrap();
     permit.renew().await.unwrap();

@@ -89,7 +89,7 @@ async fn a_failure_that_nobody_has_named_leaves_a_retry_open() {
         assert!(matches!(**source, Error::Unknown { .. }), "{code}: {error}");
         assert!(error.is_transient(), "{code}: {error}");
     }
-    // What is surely refused ends the wait.
+    // A sure refusal ends the wait.
     let guard = FailCommand::on(&["findAndModify"]).error_code(13).enable(server.uri()).await;
     let error = leases.acquire("refused").await.unwrap_err();
     assert!(matches!(error, Error::MongoDb(_)) && !error.is_transient(), "{error}");

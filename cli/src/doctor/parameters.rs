@@ -51,8 +51,8 @@ async fn left_behind(patient: &Patient<'_>) -> Result<u64, String> {
     let words = |error: mongodb::error::Error| patient.words(&error);
     let now = Difference::to(database).await.map_err(words)?.there();
     let long_ago = DateTime::from_millis(now - LEFT_BEHIND_MS);
-    // The monitor leaves corrupt documents alone, and so do we. What outlives its holder has expired in 1970, and says
-    // nothing of how long it has been there: the monitor may have had no pass since.
+    // The monitor leaves corrupt documents alone, and so do we. A document that outlives its holder has expired in
+    // 1970, which says nothing of how long it has been there: the monitor may have had no pass since.
     let after_1970 = DateTime::from_millis(YEAR_MS);
     let filter = doc! { "expiresAt": { "$type": "date", "$lt": long_ago, "$gt": after_1970 } };
     let leases =

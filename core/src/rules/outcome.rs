@@ -72,15 +72,15 @@ fn is_refused(code: i32) -> bool {
         // The user: UserNotFound, Unauthorized, AuthenticationFailed, RoleNotFound, PrivilegeNotFound,
         // AuthenticationRestrictionUnmet, AtlasError (a login, a privilege or a quota of the hosted service).
         11 | 13 | 18 | 31 | 33 | 214 | 8_000 => true,
-        // The form of the command: FailedToParse, UnsupportedFormat, TypeMismatch, Overflow, InvalidLength, InvalidBSON,
-        // InvalidOptions, InvalidNamespace, DurationOverflow, ConversionFailure, DatabaseDifferCase; a required, a
-        // repeated or an unknown field (IDLFailedToParse, IDLDuplicateField, IDLUnknownField).
+        // The form of the command: FailedToParse, UnsupportedFormat, TypeMismatch, Overflow, InvalidLength,
+        // InvalidBSON, InvalidOptions, InvalidNamespace, DurationOverflow, ConversionFailure, DatabaseDifferCase; a
+        // required, a repeated or an unknown field (IDLFailedToParse, IDLDuplicateField, IDLUnknownField).
         9 | 12 | 14 | 15 | 16 | 22 | 72 | 73 | 159 | 241 | 13_297 => true,
         40_413..=40_415 => true,
         // The form of a user's own write: CannotMutateObject, PathNotViable, InvalidPath, ConflictingUpdateOperators,
         // DollarPrefixedFieldName, InvalidIdField, EmptyFieldName, DottedFieldName, ImmutableField.
         10 | 28 | 30 | 40 | 52 | 53 | 56 | 57 | 66 => true,
-        // What this server cannot do: IllegalOperation, CommandNotFound, ShardKeyNotFound, NoReplicationEnabled,
+        // Beyond this server: IllegalOperation, CommandNotFound, ShardKeyNotFound, NoReplicationEnabled,
         // CommandNotSupported, NotAReplicaSet, ReadConcernMajorityNotEnabled, CommandNotSupportedOnView,
         // OptionNotSupportedOnView, InvalidPipelineOperator, QueryFeatureNotAllowed, NotImplemented,
         // OperationNotSupportedInTransaction, NoQueryExecutionPlans, APIVersionError, APIStrictError,

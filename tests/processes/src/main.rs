@@ -68,7 +68,7 @@ async fn obey() -> Result<()> {
     Ok(())
 }
 
-/// What a child does that was forked while its parent held a lease: it drops the copy, and ends in good order.
+/// The child that was forked while its parent held a lease drops the copy, and ends in good order.
 async fn child(leases: &LeaseManager, lease: Lease) -> ! {
     drop(lease);
     let refused = leases.try_acquire("another").await.expect_err("the manager is its parent's");

@@ -1,4 +1,4 @@
-//! Who "this process" is: not a host's name with a process id, and not a parent's child.
+//! A process knows itself by what it has made: not by its host's name and its id, and not by its parent.
 
 use std::process::Command;
 

@@ -1,0 +1,94 @@
+//! One cause is one line.
+
+use std::time::Duration;
+
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::{CommandKind, Election, LeaseManager, MemoryFault, MemoryStore};
+use mongo_lease_testbed::FailCommand;
+
+use super::{Lines, alone};
+use crate::lent::lent_setup;
+use crate::patience::bounded;
+
+#[tokio::test]
+async fn a_code_that_nobody_knows_is_logged_once() {
+    let test = "causes::a_code_that_nobody_knows_is_logged_once";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
+    let (server, _database, leases) = lent_setup().await;
+    let _failing =
+        FailCommand::on(&["findAndModify", "update"]).error_code(14_031).enable(server.uri()).await;
+    let wait = Duration::from_millis(500);
+    let calls = (0..10).map(|number| leases.acquire(number.to_string()).wait(wait).into_future());
+    for ended in futures_util::future::join_all(calls).await {
+        ended.unwrap_err();
+    }
+    let warned = lines.taken_with("event WARN");
+    assert_eq!(warned.len(), 1, "{warned:#?}");
+    assert!(warned[0].contains("db.response.status_code=14031"), "{warned:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_renewal_of_many_leases_is_one_line_and_few_commands() {
+    const LEASES: usize = 300;
+    let test = "causes::a_refused_renewal_of_many_leases_is_one_line_and_few_commands";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
+    let store = MemoryStore::new();
+    let leases = LeaseManager::in_memory(&store).build().await.unwrap();
+    let acquire = |number: usize| leases.acquire(number.to_string()).into_future();
+    let held = futures_util::future::try_join_all((0..LEASES).map(acquire)).await.unwrap();
+    for _ in 0..1_000 {
+        store.fail_next(CommandKind::Renew, MemoryFault::Refused);
+    }
+    for lease in &held {
+        // It was refused, and not out of reach.
+        let reason = bounded(lease.lost()).await.to_string();
+        assert!(reason.contains("the last error: the database failed: "), "{reason}");
+    }
+    let commands = 1_000 - store.faults_left();
+    let lines = lines.taken();
+    let of = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
+    assert_eq!((of("event WARN"), of("event ERROR")), (commands, LEASES), "{:#?}", &lines[..50]);
+    assert!((3..=30).contains(&commands), "{commands}");
+    let is_whole = |line: &&String| line.contains(&format!("leases={LEASES} "));
+    assert_eq!(lines.iter().filter(is_whole).count(), commands);
+}
+
+#[tokio::test]
+async fn a_transaction_that_blocks_a_lease_is_logged_once() {
+    let test = "causes::a_transaction_that_blocks_a_lease_is_logged_once";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
+    let (_server, database, leases) = lent_setup().await;
+    let (held, waited) = (leases.acquire("held"), leases.acquire("waited"));
+    let lease = held.ttl(Duration::from_secs(6)).await.unwrap();
+    let mut session = database.client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let locks = database.collection::<Document>("locks");
+    let touched = locks.update_many(doc! {}, doc! { "$set": { "by": "a transaction" } });
+    touched.session(&mut session).await.unwrap();
+    let reason = bounded(lease.lost()).await;
+    drop(waited);
+    session.abort_transaction().await.unwrap();
+    let warned = lines.taken_with("event WARN");
+    let warned: Vec<_> = warned.iter().filter(|it| !it.contains("change stream")).collect();
+    assert_eq!(warned.len(), 1, "{reason}: {warned:#?}");
+    assert!(warned[0].contains("a transaction has blocked lease \"held\" for"), "{warned:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_begin_and_the_end_of_a_term_are_told() {
+    let test = "causes::the_begin_and_the_end_of_a_term_are_told";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
+    let store = MemoryStore::new();
+    let leases = LeaseManager::in_memory(&store).build().await.unwrap();
+    let election = Election::new(&leases, "leader");
+    let told = || lines.taken_with("event INFO message=");
+    let during = election.run(async |_| told()).await.unwrap();
+    let ended = told();
+    for (told, what) in [(during, "begins"), (ended, "ceases")] {
+        assert!(
+            told.len() == 1 && told[0].contains(&format!("this process {what} to lead")),
+            "{told:?}"
+        );
+        assert!(told[0].contains("lease.name=\"leader\""), "{told:?}");
+    }
+}
