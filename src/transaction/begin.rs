@@ -44,9 +44,11 @@ fn options() -> TransactionOptions {
 /// Marks the session as one with a transaction. Nothing is sent for it.
 pub(super) async fn start(session: &mut ClientSession) -> Result<()> {
     let started = session.start_transaction().with_options(options()).await;
-    started.map_err(|error| match error.kind.as_ref() {
-        ErrorKind::Transaction { message, .. } => Error::invalid_option("session", message),
-        _ => Error::MongoDb(error),
+    started.map_err(|error| {
+        if let ErrorKind::Transaction { message, .. } = error.kind.as_ref() {
+            return Error::invalid_option("session", message);
+        }
+        Error::MongoDb(error)
     })
 }
 
