@@ -49,7 +49,7 @@ fn in_shared_use(in_use: Option<u32>, limit: Option<u32>) -> LeaseInfo {
     info
 }
 
-/// What the text of a wait that ended begins with.
+/// The beginning of the text of a wait that ended.
 const BEGIN: &str = "lease \"a\" was not granted within 2s 504ms; ";
 
 #[test]

@@ -1,4 +1,4 @@
-//! The simulation finds each deliberate mistake. That takes minutes, so `.ci/full` runs it, and `.ci/run` does not.
+//! The simulation finds each deliberate mistake. It takes minutes, so `.ci/full` runs it, and `.ci/run` does not.
 
 use std::collections::BTreeSet;
 
