@@ -83,6 +83,10 @@ async fn daemon(database: &Database, name: &str) -> Result<()> {
         while let Some(due) = order()? {
             match round(&lease, &rounds(database), due == "half a round").await {
                 Ok(number) => say(format!("books round {number}"))?,
+                Err(mongo_lease::Error::Lost { .. }) => {
+                    say("is refused, because its lease is lost")?;
+                    break;
+                }
                 Err(error) => {
                     say(format!("is refused, because {error}"))?;
                     break;

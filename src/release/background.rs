@@ -9,7 +9,7 @@ use mongo_lease_core::rules::Instant;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Ending, ReleaseHint, Releaser};
+use super::{Ending, ReleaseHint, Released, Releaser};
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::failure::Failure;
@@ -170,12 +170,12 @@ impl Work {
             let Some((place, result)) = next else {
                 break;
             };
-            self.note(left[place].take(), result.is_ok());
+            self.note(left[place].take(), result.as_ref().ok().copied());
             if let Err(failure) = result {
                 failed = (failed.0 + 1, Some(failure));
             }
         }
-        left.into_iter().for_each(|left| self.note(left, false));
+        left.into_iter().for_each(|left| self.note(left, None));
         if failed.0 > 0 {
             let reason = failed.1.map(|failure| Error::from(failure).to_string());
             telemetry::not_given_back(failed.0, reason.as_deref().unwrap_or(BUSY));
@@ -183,14 +183,20 @@ impl Work {
     }
 
     /// Writes down what became of a lease. A grant that no lease had is not pending.
-    fn note(&self, released: Option<(String, Option<Arc<PendingRelease>>)>, is_released: bool) {
-        let Some((name, Some(pending))) = released else { return };
+    fn note(
+        &self,
+        dropped: Option<(String, Option<Arc<PendingRelease>>)>,
+        released: Option<Released>,
+    ) {
+        let Some((name, Some(pending))) = dropped else { return };
         if pending.is_reported
             && let Some(report) = self.report.lock().as_mut()
         {
-            match is_released {
-                true => report.released += 1,
-                false => report.left.push(name),
+            match released {
+                Some(Released::Released) => report.released += 1,
+                // Also of a damaged document, which nothing is written to.
+                Some(Released::NotHeld) => {}
+                Some(Released::Unknown) | None => report.left.push(name),
             }
         }
     }
@@ -205,7 +211,7 @@ impl Work {
             result = later => result.map_err(|failure| Error::from(failure).to_string()),
             () = self.blocked_for(|| self.releaser.is_blocked(&name)) => Err(BUSY.to_owned()),
         };
-        self.note(Some((name, what.pending)), result.is_ok());
+        self.note(Some((name, what.pending)), result.as_ref().ok().copied());
         if let Err(reason) = result {
             telemetry::not_given_back(1, &reason);
         }

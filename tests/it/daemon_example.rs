@@ -11,7 +11,7 @@ Of her round nothing is stored: Ben books round 2.
 Another one is due: Ben has written round 3, and not committed it. There he is stopped.
 Ann is started again, and leads after SOME s.
 She does that round: Ann books round 3.
-Ben wakes, and commits: he is refused, because lease \"rounds\" is lost: it was not renewed in time.
+Ben wakes, and commits: he is refused, because its lease is lost.
 3 rounds are booked, each once.
 ";
 

@@ -183,6 +183,14 @@ async fn doubts(shown: &mut Shown, database: &TestDatabase) {
     let mut events = Listener::of(&leases);
     let lease = leases.acquire("doubt").ttl(Duration::from_secs(9)).await.unwrap();
     shown.values.push(lease.value().to_owned());
+    // It is committed, and that nobody knows: an open transaction would block the lease.
+    const MAX_TIME_MS_EXPIRED: i32 = 50;
+    let fault = FailCommand::on(&["commitTransaction"]).app_name(FAULTY);
+    let fault = fault.write_concern_error(MAX_TIME_MS_EXPIRED);
+    let guard = fault.enable(users::server().uri_as("root", PASSWORD)).await;
+    let transaction = lease.transaction().await.expect("a transaction");
+    shown.error(&transaction.commit().await.expect_err("an answer"));
+    guard.disable().await;
     let commands = ["findAndModify", "update", "delete"];
     let fault = FailCommand::on(&commands).app_name(FAULTY).close_connection();
     let guard = fault.enable(users::server().uri_as("root", PASSWORD)).await;

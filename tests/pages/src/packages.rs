@@ -1,8 +1,10 @@
 //! The packages that are to be published, as cargo packs them.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 
@@ -33,6 +35,19 @@ pub struct Package {
 #[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+/// Runs a program in a folder, and returns its output.
+///
+/// # Errors
+///
+/// When it cannot be started.
+pub fn output_of(
+    program: impl AsRef<OsStr>,
+    arguments: &[&str],
+    folder: &Path,
+) -> io::Result<Output> {
+    Command::new(program).args(arguments).current_dir(folder).output()
 }
 
 /// Runs cargo at the top of the repository, and returns its output.

@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 use yaml_rust2::{Yaml, YamlLoader};
 
 use super::promtool;
-use mongo_lease_pages::packages::root;
+use mongo_lease_pages::packages::{output_of, root};
 
 const RULES: &str = "docs/observe/alerts.yml";
 const TESTS: &str = "tests/pages/alerts/tests.yml";
@@ -148,8 +147,7 @@ fn promtool(arguments: &[&str]) {
             return;
         }
     };
-    let output =
-        Command::new(binary).args(arguments).current_dir(root()).output().expect("promtool");
+    let output = output_of(binary, arguments, &root()).expect("promtool");
     assert!(output.status.success(), "{arguments:?}:\n{}", promtool::text(&output));
     assert!(promtool::text(&output).contains("SUCCESS"), "{}", promtool::text(&output));
 }

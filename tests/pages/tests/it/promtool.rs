@@ -6,8 +6,10 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::sync::OnceLock;
+
+use mongo_lease_pages::packages::output_of;
 
 /// The package of Debian 12, and the hash of its file for this processor.
 const PACKAGE: &str = "prometheus=2.42.0+ds-5+b6";
@@ -71,7 +73,7 @@ fn fetch_into(work: &Path) -> Result<PathBuf, String> {
 
 fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let path = if program.contains('/') { folder.join(program) } else { program.into() };
-    let output = Command::new(path).args(arguments).current_dir(folder).output();
+    let output = output_of(path, arguments, folder);
     let output = output.map_err(|error| format!("{program}: {error}"))?;
     let shown = text(&output);
     if output.status.success() { Ok(shown) } else { Err(format!("{program}: {shown}")) }
