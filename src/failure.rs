@@ -57,12 +57,12 @@ impl Failure {
 
     /// The code of the server's error, if nothing is known of what it means.
     pub(crate) fn unknown_code(&self) -> Option<i32> {
-        let code = match &self.cause {
-            Cause::Write(error) => match error.kind.as_ref() {
-                ErrorKind::Write(WriteFailure::WriteError(error)) => error.code,
-                _ => return None,
-            },
-            _ => self.server_code()?,
+        let code = if let Cause::Write(error) = &self.cause
+            && let ErrorKind::Write(WriteFailure::WriteError(error)) = error.kind.as_ref()
+        {
+            error.code
+        } else {
+            self.server_code()?
         };
         outcome::is_unknown(code).then_some(code)
     }

@@ -42,11 +42,12 @@ impl PendingReleases {
     /// The names of the releases that have not ended, and that a shutdown reports.
     pub(crate) fn reported(&self) -> Vec<String> {
         let names = self.names.lock();
-        let of_name = |(name, signals): (&Box<str>, &Vec<ReportedSignal>)| {
-            let reported = signals.iter().filter(|(_, is_reported)| *is_reported).count();
-            vec![String::from(&**name); reported]
-        };
-        names.iter().flat_map(of_name).collect()
+        let mut reported = Vec::new();
+        for (name, signals) in names.iter() {
+            let of_name = signals.iter().filter(|(_, is_reported)| *is_reported);
+            reported.extend(of_name.map(|_| name.to_string()));
+        }
+        reported
     }
 
     /// Waits for the releases of this name that are in progress now. Dropping the future changes nothing.

@@ -149,7 +149,7 @@ impl Runner {
 
     /// How often tasks are polled from now on.
     pub(crate) fn polls_from_now(&self) -> PollsSince {
-        self.shared.polls.from_now()
+        self.shared.polls.since_now()
     }
 
     /// Stops new acquires. Commands that keep or free a lease are still sent.

@@ -21,7 +21,7 @@ impl Polls {
     }
 
     /// From now on.
-    pub(crate) fn from_now(&self) -> PollsSince {
+    pub(crate) fn since_now(&self) -> PollsSince {
         PollsSince(self.clone(), self.0.load(Ordering::Relaxed))
     }
 }
