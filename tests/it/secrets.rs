@@ -37,6 +37,7 @@ impl Shown {
             Error::WaitTimeout { source: Some(_), .. } => "WaitTimeout",
             Error::MissingPrivilege { .. } => "MissingPrivilege",
             Error::Unknown { source: Some(_), .. } => "Unknown",
+            Error::CommitUnknown { source: Some(_), .. } => "CommitUnknown",
             Error::MongoDb(_) => "MongoDb",
             other => panic!("{other:?}"),
         };

@@ -38,8 +38,9 @@ async fn a_refusal_by_the_same_process_says_leases_are_not_reentrant() {
         assert!(error.ends_with(HINT), "{error}");
     }
     assert!(leases.get("a").await.unwrap().unwrap().held_here);
-    let elsewhere = doc! { "$set": { "value": "v", "grant.value": "v", "grant.id": "y-c.1", "grant.owner": "x@y:1" } };
-    locks(&database).update_one(doc! { "name": "a" }, elsewhere).await.unwrap();
+    let elsewhere =
+        doc! { "value": "v", "grant.value": "v", "grant.id": "y-c.1", "grant.owner": "x@y:1" };
+    locks(&database).update_one(doc! { "name": "a" }, doc! { "$set": elsewhere }).await.unwrap();
     let error = refusal(&others).await;
     assert!(error.contains("x@y:1") && !error.contains("this process"), "{error}");
 }

@@ -58,7 +58,9 @@ async fn a_shutdown_ends_the_give_back_of_a_blocked_lease() {
     drop(held);
     until_only(&setup, &["lease:20"]).await;
     let report = soon("the shutdown", setup.leases.shutdown()).await;
-    assert_eq!((report.left_to_expire, report.tasks_left), (vec!["lease:20".to_owned()], 0));
+    assert_eq!(report.tasks_left, 0);
+    // With it others may be named, which had not been confirmed by then.
+    assert!(report.left_to_expire.contains(&"lease:20".to_owned()), "{report:?}");
     session.abort_transaction().await.unwrap();
 }
 
