@@ -62,12 +62,6 @@ impl InMemory for FindHolders {
     }
 }
 
-impl InMemory for FindWritten {
-    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Vec<SharedSnapshot> {
-        FindHolders { grants: self.grants.clone() }.carry_out(leases, sent)
-    }
-}
-
 impl InMemory for FindEntries {
     fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<QueueEntry> {
         self.entries.iter().filter(|entry| is_there(leases, entry)).cloned().collect()

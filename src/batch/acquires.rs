@@ -1,15 +1,14 @@
 //! Fast-path acquires, alone or several in one command.
 
 use mongo_lease_core::commands::{
-    AcquireReply, Command, FastAcquire, FastAcquireMany, FastAcquired, FindGrants, FindLeases,
-    GrantKey, SharedSnapshot, Trace, who_was_granted,
+    AcquireReply, FastAcquire, FastAcquireMany, FindGrants, FindLeases, who_was_granted,
 };
-use mongo_lease_core::rules::{Applied, FastForm, Instant, Lane};
+use mongo_lease_core::rules::{FastForm, Instant, Lane};
 
-use super::op::{Attempted, BatchOp, Claim};
+use super::op::BatchOp;
 use crate::failure::Failure;
 use crate::mistake::{Mistake, is_made};
-use crate::runner::{AppliedResult, AttemptLimits, AttemptResult, Slot};
+use crate::runner::{AttemptLimits, AttemptResult, Slot};
 
 /// Batches fast-path acquires for leases of one collection.
 pub(crate) struct AcquireBatch {
@@ -32,28 +31,15 @@ impl BatchOp for AcquireBatch {
         slot: &Slot,
         acquires: &[FastAcquire],
         limits: AttemptLimits,
-    ) -> AttemptResult<Attempted<AcquireReply>> {
+    ) -> AttemptResult<Vec<AttemptResult<AcquireReply>>> {
         // A statement that was sent before may find its own grant and write nothing: then the operation time of the
         // reply is no token, and the read that follows is needed.
         if let [acquire @ FastAcquire { resends: 0, .. }] = acquires {
-            let applied = slot.apply(acquire, limits).await;
-            return Ok(match or_use_full_form(acquire, applied)? {
-                Applied::Confirmed(answer) => Attempted::Answers(vec![Ok(answer)]),
-                Applied::Unconfirmed(answer, why) => {
-                    let claim = Claim::all(acquire.relies_on(&answer), answer);
-                    Attempted::Unconfirmed(vec![claim], why)
-                }
-            });
+            let answer = or_use_full_form(acquire, slot.run(acquire, limits).await);
+            return Ok(vec![Ok(answer?)]);
         }
         let command = FastAcquireMany { acquires: acquires.to_vec() };
-        let granted = match slot.apply(&command, limits.clone()).await? {
-            Applied::Confirmed(granted) => granted,
-            Applied::Unconfirmed(granted, why) => {
-                let claim = |(place, acquire)| claim(place, acquire, &granted);
-                let claims = acquires.iter().enumerate().map(claim).collect();
-                return Ok(Attempted::Unconfirmed(claims, why));
-            }
-        };
+        let granted = slot.run(&command, limits.clone()).await?;
         let look = FindGrants(FindLeases {
             names: acquires.iter().map(|acquire| acquire.request.name.clone()).collect(),
             after: Some(granted.at),
@@ -70,9 +56,9 @@ impl BatchOp for AcquireBatch {
                 if is_made(Mistake::AnswersShifted) {
                     told.rotate_left(1);
                 }
-                Ok(Attempted::Answers(told.into_iter().map(Ok).collect()))
+                Ok(told.into_iter().map(Ok).collect())
             }
-            Err(failure) => Ok(Attempted::Answers(all_fail(acquires, &failure.or_maybe(true)))),
+            Err(failure) => Ok(all_fail(acquires, &failure.or_maybe(true))),
         }
     }
 
@@ -108,21 +94,6 @@ impl BatchOp for AcquireBatch {
     }
 }
 
-/// The answer to one call of a batch that no majority has yet, by the read that follows a batch in any case.
-fn claim(place: usize, acquire: &FastAcquire, granted: &FastAcquired) -> Claim<AcquireReply> {
-    let refused = granted.refused.contains(&place).then_some(0).into_iter().collect();
-    let granted = FastAcquired { refused, ..granted.clone() };
-    let request = &acquire.request;
-    let key = GrantKey::new(&request.name, &request.value, &acquire.grant_id());
-    let traces = Some(vec![Trace::Grant(key, granted.sent)]);
-    let acquire = acquire.clone();
-    let tell = move |found: &[SharedSnapshot], _now: Instant| {
-        let found = found.iter().map(|found| found.lease.clone()).collect();
-        who_was_granted(&[acquire], &granted, found).pop()
-    };
-    Claim { traces, tell: Box::new(tell) }
-}
-
 fn all_fail(acquires: &[FastAcquire], failure: &Failure) -> Vec<AttemptResult<AcquireReply>> {
     acquires.iter().map(|_| Err(failure.clone())).collect()
 }
@@ -133,8 +104,8 @@ fn all_fail(acquires: &[FastAcquire], failure: &Failure) -> Vec<AttemptResult<Ac
 /// router refused because it names no shard.
 fn or_use_full_form(
     acquire: &FastAcquire,
-    answer: AppliedResult<AcquireReply>,
-) -> AppliedResult<AcquireReply> {
+    answer: AttemptResult<AcquireReply>,
+) -> AttemptResult<AcquireReply> {
     const DUPLICATE_KEY: i32 = 11_000;
     const SHARD_KEY_NOT_FOUND: i32 = 61;
     let is_taken = match answer.as_ref().map_err(Failure::server_code) {
@@ -142,8 +113,5 @@ fn or_use_full_form(
         Err(Some(SHARD_KEY_NOT_FOUND)) => acquire.form == FastForm::Insert,
         Ok(_) | Err(_) => false,
     };
-    match is_taken {
-        true => Ok(Applied::Confirmed(AcquireReply::UseSlowForm { maybe_granted: false })),
-        false => answer,
-    }
+    if is_taken { Ok(AcquireReply::UseSlowForm { maybe_granted: false }) } else { answer }
 }

@@ -34,16 +34,6 @@ impl AcquireRequest {
         millis_up(self.timing.ttl + self.timing.max_clock_skew)
     }
 
-    /// The writes that a caller relies on after this reply to an attempt.
-    pub(super) fn relies_on(&self, reply: &AcquireReply) -> Reliance {
-        match reply {
-            AcquireReply::Granted(Granted { grant_id, sent, .. }) => {
-                Reliance::on_grant(GrantKey::new(&self.name, &self.value, grant_id), *sent)
-            }
-            AcquireReply::Refused(_) | AcquireReply::UseSlowForm { .. } => Reliance::Nothing,
-        }
-    }
-
     /// The token of a grant that this reply shows; `None` where the server has no oplog.
     pub(super) fn token(&self, reply: &Document) -> Result<Option<Timestamp>, DecodeError> {
         self.has_oplog.then(|| reply::token(reply)).transpose()

@@ -40,8 +40,6 @@ enum Renewal {
     Due(Instant),
     /// Sent at this moment, and not answered yet.
     Pending(Instant),
-    /// Sent at this moment and applied. No majority has it yet.
-    Applied(Instant),
 }
 
 /// Why a lease was lost.
@@ -64,8 +62,6 @@ pub enum HoldEvent {
     Timer,
     /// A renewal sent at this moment was confirmed.
     Renewed(Instant),
-    /// A renewal sent at this moment was applied, and is unconfirmed. It prolongs nothing yet, and is not repeated.
-    Applied(Instant),
     /// A renewal failed, or its outcome is unknown.
     RenewalFailed {
         /// When it was sent.
@@ -185,7 +181,6 @@ impl Holder {
             HoldEvent::Guarded => self.guarded_at = Some(now),
             HoldEvent::DocumentWritten(sent) => self.document_written(sent),
             HoldEvent::Renewed(sent) => self.renewed(timing, sent),
-            HoldEvent::Applied(sent) => self.applied(sent),
             HoldEvent::RenewalFailed { sent, retry_after } => {
                 self.failed(timing, now, sent, retry_after)
             }
@@ -207,9 +202,6 @@ impl Holder {
             Renewal::Due(due) => due,
             // A renewal past its deadline goes on, and the next one is sent beside it.
             Renewal::Pending(sent) => sent.after(timing.attempt_timeout),
-            // The next one is due as if it were confirmed: several may wait for a majority that is late.
-            Renewal::Applied(sent) if self.renews => sent.after(timing.renew_after),
-            Renewal::Applied(_) => Instant::FAR_FUTURE,
         };
         // A renewal behind the back of a transaction makes its guard conflict. The last third is the lease's own.
         let held_back = match self.transactions {
@@ -225,21 +217,20 @@ impl Holder {
             Renewal::Pending(sent) if self.lost.is_none() => {
                 Some(sent.after(timing.attempt_timeout))
             }
-            Renewal::Pending(_) | Renewal::Applied(_) | Renewal::Due(_) | Renewal::Off => None,
+            Renewal::Pending(_) | Renewal::Due(_) | Renewal::Off => None,
         }
     }
 
     fn on_timer(&mut self, timing: &Timing, now: Instant) -> HoldAction {
         let slack = match self.renewal {
             Renewal::Due(_) => timing.renew_slack,
-            Renewal::Applied(_) => timing.renew_slack,
             Renewal::Pending(_) | Renewal::Off => Duration::ZERO,
         };
         let due = self.renewal_due(timing);
         if due == Instant::FAR_FUTURE || now.after(slack) < due {
             return HoldAction::WakeAt(self.wake_at(timing));
         }
-        if let Renewal::Pending(sent) | Renewal::Applied(sent) = self.renewal {
+        if let Renewal::Pending(sent) = self.renewal {
             self.failing_since = Some(self.failing_since.map_or(sent, |since| since.min(sent)));
         }
         // In whole microseconds, as the sending of this renewal will be.
@@ -254,21 +245,11 @@ impl Holder {
         let due = sent.after(timing.renew_after);
         self.renewal = match self.renewal {
             Renewal::Off => Renewal::Off,
-            Renewal::Due(_) | Renewal::Pending(_) | Renewal::Applied(_) if !self.renews => {
-                Renewal::Off
-            }
+            Renewal::Due(_) | Renewal::Pending(_) if !self.renews => Renewal::Off,
             Renewal::Due(earlier) => Renewal::Due(earlier.max(due)),
-            Renewal::Pending(other) | Renewal::Applied(other) if other > sent => self.renewal,
-            Renewal::Pending(_) | Renewal::Applied(_) => Renewal::Due(due),
+            Renewal::Pending(other) if other > sent => Renewal::Pending(other),
+            Renewal::Pending(_) => Renewal::Due(due),
         };
-    }
-
-    /// The lease is valid for as long as it was, and no renewal counts as confirmed.
-    fn applied(&mut self, sent: Instant) {
-        self.document_written(sent);
-        if matches!(self.renewal, Renewal::Pending(started) if started <= sent) {
-            self.renewal = Renewal::Applied(sent);
-        }
     }
 
     /// If a renewal that was sent after the guard is confirmed, the transaction has ended.
@@ -283,7 +264,7 @@ impl Holder {
         }
         self.failing_since = Some(self.failing_since.map_or(sent, |since| since.min(sent)));
         // A newer one may be in progress; its own answer decides.
-        if matches!(self.renewal, Renewal::Pending(at) | Renewal::Applied(at) if at <= sent) {
+        if matches!(self.renewal, Renewal::Pending(started) if started <= sent) {
             // The delay is chosen for the ttl. A promotion may have much less time left.
             let left = self.valid_until().since(now);
             let soon = (left / 4).max(RETRY_MIN);
@@ -307,16 +288,14 @@ impl Holder {
         let due = self.renewal_due(timing);
         let stood_still = now.since(due);
         match (self.failing_since, self.renewal) {
-            (Some(since), _) | (None, Renewal::Pending(since) | Renewal::Applied(since))
+            (Some(since), _) | (None, Renewal::Pending(since))
                 if stood_still.is_zero() || stood_still < due.since(since) =>
             {
                 Loss::OutOfReach(since)
             }
             (None, Renewal::Off) => Loss::EndedAsAsked,
             // Also a promotion that was to be renewed once.
-            (_, Renewal::Due(_) | Renewal::Pending(_) | Renewal::Applied(_) | Renewal::Off) => {
-                Loss::NotRenewed(due)
-            }
+            (_, Renewal::Due(_) | Renewal::Pending(_) | Renewal::Off) => Loss::NotRenewed(due),
         }
     }
 }

@@ -16,7 +16,6 @@ mod page_plan;
 mod paths;
 mod reading;
 mod snapshot;
-mod unconfirmed;
 mod variables;
 
 use std::fs;
