@@ -37,7 +37,7 @@ pub enum CommitAction {
     Committed,
     /// It is not committed.
     NotCommitted,
-    /// Nobody knows, and nothing more is sent.
+    /// The outcome is unknown, and nothing more is sent.
     GiveUp,
 }
 
