@@ -16,7 +16,9 @@ use mongo_lease::{
 use mongo_lease_testbed::{FailCommand, ReplicaSet, Server, TestDatabase};
 use tokio::task::JoinSet;
 
-use crate::common::{assert_done, assert_not_done, migrated, refused, short_or_long};
+use crate::common::{
+    assert_done, assert_not_done, builder, lenient_tuning, migrated, refused, short_or_long,
+};
 use crate::inspect::names_of;
 use crate::patience::{locks, soon};
 use crate::spy::Spy;
@@ -68,7 +70,7 @@ async fn reads_use_the_primary_even_if_the_client_prefers_secondaries() {
         options.selection_criteria = Some(SelectionCriteria::ReadPreference(preference));
     };
     let database = TestDatabase::of(&set.client_with(secondary).await);
-    let leases = LeaseManager::builder(&database).ensure_indexes(true).build().await.unwrap();
+    let leases = builder(&database).ensure_indexes(true).build().await.unwrap();
     everything_works(&leases).await;
     // A secondary has a grant a moment later, and this reads at once.
     for round in 0..short_or_long(10, 50) {
@@ -100,7 +102,8 @@ async fn writes_use_majority_even_if_the_client_is_set_to_w_1() {
         .build();
     let client = Server::shared().client_with(change).await;
     let careless = client.database_with_options(database.name(), options);
-    everything_works(&LeaseManager::builder(&careless).build().await.unwrap()).await;
+    let leases = LeaseManager::builder(&careless).tuning(lenient_tuning());
+    everything_works(&leases.build().await.unwrap()).await;
     let mut writes = 0;
     for (name, command) in spy.commands() {
         if ["findAndModify", "update", "delete"].contains(&name.as_str()) {
@@ -125,7 +128,7 @@ async fn clients_without_retries_api_or_connections_will_do() {
         options.retry_writes = Some(false);
         options.retry_reads = Some(false);
     }
-    let plain = Tuning::default;
+    let plain = lenient_tuning;
     let clients: [(&str, Tuning, Change); 6] = [
         ("no retries", plain(), no_retries),
         ("the strict Stable API alone", plain(), strict_api),
@@ -228,7 +231,7 @@ async fn a_loss_names_the_pool_that_the_application_has_filled() {
 
 /// Every call that reads or writes, on this client.
 async fn works_with(database: &Database, what: &str) {
-    let builder = LeaseManager::builder(database).owner("test").ensure_indexes(true);
+    let builder = LeaseManager::builder(database).ensure_indexes(true).tuning(lenient_tuning());
     let leases = builder.build().await.unwrap_or_else(|error| panic!("{what}: {error}"));
     everything_works(&leases).await;
     everything_else_works(&leases, database).await;

@@ -47,7 +47,12 @@ impl TryOnce for Acquire {
 /// The usual options. An attempt has the longest time that a default ttl allows: a machine that takes seconds for an
 /// answer has none repeated.
 pub(crate) fn builder(database: &TestDatabase) -> LeaseManagerBuilder {
-    prompt(database).tuning(Tuning::default().attempt_timeout(Duration::from_secs(15)))
+    prompt(database).tuning(lenient_tuning())
+}
+
+/// The tuning of [`builder`], for a manager on a client of its own.
+pub(crate) fn lenient_tuning() -> Tuning {
+    Tuning::default().attempt_timeout(Duration::from_secs(15))
 }
 
 /// The same for a short ttl: with the default time for an attempt, which is at most half of that.

@@ -10,7 +10,6 @@ mod deploy;
 mod doctor;
 mod environment;
 mod guard;
-mod installed;
 mod keys;
 mod listing;
 mod loss;

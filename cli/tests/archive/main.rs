@@ -1,14 +1,16 @@
 //! The release archive: what `cli/release/make` packs, `install.sh` installs, and the installed programs work.
+//!
+//! To pack programs takes a processor for a quarter of a minute, so `.ci/full packages` runs this, and `cargo test` does
+//! not.
+
+#![cfg(unix)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use mongo_lease_testbed::{Server, command};
-use tokio::process::Command;
-
-use crate::tool::{Ran, run};
 
 fn release(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("release").join(file)
@@ -37,7 +39,7 @@ impl Drop for Folder {
 fn make(out: &Path) -> PathBuf {
     let programs = Path::new(env!("CARGO_BIN_EXE_mongo-lease")).parent().expect("a folder");
     let migrate = programs.join("mongo-lease-migrate");
-    let advice = "`cargo test` builds it, and so does `cargo build -p mongo-lease-migrations`";
+    let advice = "`cargo build` builds it";
     assert!(migrate.is_file(), "{} is not there: {advice}", migrate.display());
     let mut make = command(release("make"));
     make.arg("--out").arg(out).arg("--binaries").arg(stripped(programs));
@@ -106,11 +108,12 @@ fn below(folder: &Path) -> Vec<String> {
     found
 }
 
-async fn run_installed(prefix: &Path, program: &str, arguments: &[&str], uri: &str) -> Ran {
-    let mut installed = Command::from(command(prefix.join("bin").join(program)));
-    installed.args(arguments).env("MONGODB_URI", uri).stdin(Stdio::null());
-    installed.stdout(Stdio::piped()).stderr(Stdio::piped());
-    run(installed).await
+/// The standard output of an installed program, which succeeds.
+fn printed(prefix: &Path, program: &str, arguments: &[&str], uri: &str) -> String {
+    let mut installed: Command = command(prefix.join("bin").join(program));
+    let output = installed.args(arguments).env("MONGODB_URI", uri).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 const INSTALLED: [&str; 14] = [
@@ -149,13 +152,11 @@ async fn what_the_archive_installs_works_and_goes_again() {
 
     let database = Server::shared().database().await;
     let uri = Server::shared().uri().replacen("/?", &format!("/{}?", database.name()), 1);
-    let version = run_installed(&prefix, "mongo-lease", &["--version"], &uri).await;
-    assert_eq!(version.data.trim_end(), concat!("mongo-lease ", env!("CARGO_PKG_VERSION")));
-    let migrated = run_installed(&prefix, "mongo-lease-migrate", &["up"], &uri).await;
-    assert_eq!(migrated.exit, 0, "{migrated:?}");
-    let ran = run_installed(&prefix, "mongo-lease", &["run", "a", "--", "echo", "done"], &uri);
-    let ran = ran.await;
-    assert_eq!((ran.exit, ran.data.as_str()), (0, "done\n"), "{ran:?}");
+    let version = printed(&prefix, "mongo-lease", &["--version"], &uri);
+    assert_eq!(version.trim_end(), concat!("mongo-lease ", env!("CARGO_PKG_VERSION")));
+    printed(&prefix, "mongo-lease-migrate", &["up"], &uri);
+    let ran = printed(&prefix, "mongo-lease", &["run", "a", "--", "echo", "done"], &uri);
+    assert_eq!(ran, "done\n");
 
     // A second time, over what is there; and a file of an earlier version goes.
     let old = prefix.join("share/man/man1/mongo-lease-old.1");
