@@ -1,15 +1,16 @@
 //! `shutdown()` ends everything, within its bound, and reports what it could not end.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Error, Lease, LeaseManager, LostReason, Tuning};
-use mongo_lease_testbed::FailCommand;
+use mongo_lease_testbed::{FailCommand, Server};
 use tokio::task::JoinSet;
 
 use crate::both::check;
-use crate::common::builder;
+use crate::common::{builder, migrated};
 use crate::lent::{lent_database, lent_setup};
 use crate::patience::{MUCH_PATIENCE, PATIENCE, locks, soon};
 use crate::permits::{granted, queued_by};
@@ -137,4 +138,30 @@ async fn a_call_that_asks_once_ends_with_the_shutdown() {
     let result = soon("the call ends", asking).await.unwrap();
     assert!(matches!(result, Err(Error::ShutDown)), "{result:?}");
     server.mongod().resume();
+}
+
+/// The other order than the documented one. The driver waits for the manager's stream, so its shutdown ends behind ours.
+#[tokio::test]
+async fn a_client_that_is_shut_down_first_delays_no_shutdown_beyond_its_bound() {
+    const BOUND: Duration = Duration::from_secs(1);
+    for immediate in [true, false] {
+        let database = migrated(Server::shared()).await;
+        let client = Server::shared().client().await;
+        let through = LeaseManager::builder(&client.database(database.name()));
+        let leases = through.shutdown_timeout(BOUND).build().await.unwrap();
+        let _held = leases.acquire("a").await.unwrap();
+        let waiting = queued_by(&leases, |leases| leases.acquire("a").wait_forever()).await;
+        let closing = tokio::spawn(client.shutdown().immediate(immediate).into_future());
+        if immediate {
+            soon("the client is shut down", &mut pin!(closing)).await.unwrap();
+            let report = soon("the manager's shutdown", leases.shutdown()).await;
+            assert_eq!((report.released, report.left_to_expire), (0, vec!["a".to_owned()]));
+        } else {
+            let report = soon("the manager's shutdown", leases.shutdown()).await;
+            assert_eq!((report.released, report.left_to_expire), (1, Vec::new()));
+            soon("the client is shut down", closing).await.unwrap();
+        }
+        let ended = soon("the waiting call ends", waiting).await.unwrap();
+        assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
+    }
 }

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{CommandKind, Election, LeaseManager, MemoryFault, MemoryStore};
+use mongo_lease::{CommandKind, Election, Error, LeaseManager, MemoryFault, MemoryStore, Tuning};
 use mongo_lease_testbed::FailCommand;
 
 use super::{Lines, alone};
-use crate::lent::lent_setup;
-use crate::patience::bounded;
+use crate::common::builder;
+use crate::lent::{lent_database, lent_setup};
+use crate::patience::{MUCH_PATIENCE, bounded};
+use crate::permits::queued_by;
 
 #[tokio::test]
 async fn a_code_that_nobody_knows_is_logged_once() {
@@ -71,6 +73,32 @@ async fn a_transaction_that_blocks_a_lease_is_logged_once() {
     let warned = lines.taken_with("event WARN");
     let warned: Vec<_> = warned.iter().filter(|it| !it.contains("change stream")).collect();
     assert_eq!(warned.len(), 1, "{reason}: {warned:#?}");
+    assert!(warned[0].contains("a transaction has blocked lease \"held\" for"), "{warned:#?}");
+}
+
+/// A heartbeat is due every 200 ms, so many are cut off while the call waits.
+#[tokio::test]
+async fn a_transaction_that_blocks_heartbeats_is_logged_once() {
+    let test = "causes::a_transaction_that_blocks_heartbeats_is_logged_once";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
+    let (_server, database) = lent_database().await;
+    let holder = builder(&database).ttl(2 * MUCH_PATIENCE).build().await.unwrap();
+    let _held = holder.acquire("held").await.unwrap();
+    let often = Tuning::default().waiter_ttl(Duration::from_millis(600));
+    let waiter = builder(&database).tuning(often).build().await.unwrap();
+    let wait = Duration::from_secs(8);
+    let waiting = queued_by(&waiter, |waiter| waiter.acquire("held").wait(wait)).await;
+    let mut session = database.client().start_session().await.unwrap();
+    session.start_transaction().await.unwrap();
+    let locks = database.collection::<Document>("locks");
+    let touched = locks.update_many(doc! {}, doc! { "$set": { "by": "a transaction" } });
+    touched.session(&mut session).await.unwrap();
+    let ended = bounded(waiting).await.unwrap();
+    session.abort_transaction().await.unwrap();
+    assert!(matches!(ended, Err(Error::WaitTimeout { .. })), "{ended:?}");
+    let warned = lines.taken_with("event WARN");
+    let warned: Vec<_> = warned.iter().filter(|it| !it.contains("change stream")).collect();
+    assert_eq!(warned.len(), 1, "{warned:#?}");
     assert!(warned[0].contains("a transaction has blocked lease \"held\" for"), "{warned:#?}");
 }
 

@@ -1,5 +1,7 @@
-//! The layer in other frameworks. axum is in `examples/axum_service`, a scheduler in `examples/cron_jobs`.
+//! The layer in other frameworks, and leases through the driver's compressors. axum is in `examples/axum_service`, a
+//! scheduler in `examples/cron_jobs`.
 
+mod compressors;
 mod grpc;
 mod http1;
 
