@@ -1,4 +1,4 @@
-//! Surprises that belong to no other module. The list of all is `README.md` beside this file.
+//! Surprises that belong to no other module.
 
 use std::time::Duration;
 
