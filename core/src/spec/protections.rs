@@ -2,7 +2,7 @@
 //!
 //! The library has [`AsBuilt`] alone. The model checker replaces one method at a time by a plausible mistake. For each
 //! but `taken_over_from`, which is a second protection, it finds a sequence of commands in which that mistake does
-//! harm. `tests/model/README.md` lists the sequences.
+//! harm. `cargo run --release -p mongo-lease-model --example explore wrong` prints the sequences.
 
 use super::*;
 
