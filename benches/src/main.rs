@@ -53,7 +53,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE", num_args = 1..)]
     combine: Vec<PathBuf>,
     /// Writes the tables between the markers of this page, and the charts beside it. Nothing of an earlier writing
-    /// stays there.
+    /// stays there. A page that does not exist is made.
     #[arg(long, value_name = "PAGE")]
     write: Option<PathBuf>,
 }

@@ -8,13 +8,13 @@ use crate::Outcome;
 const BEGIN: &str = "<!-- made by the program: begin -->";
 const END: &str = "<!-- made by the program: end -->";
 
-/// Replaces what stands between the page's markers by what `newer` makes of it.
+/// Replaces what stands between the page's markers by what `newer` makes of it. A page that does not exist is made.
 ///
 /// # Errors
 ///
 /// When the file cannot be read or written, or has no markers.
 pub fn rewrite(page: &Path, newer: impl FnOnce(&str) -> String) -> Outcome<()> {
-    let text = fs::read_to_string(page)?;
+    let text = if page.exists() { fs::read_to_string(page)? } else { format!("{BEGIN}\n{END}\n") };
     let written = between_markers(&text, newer);
     let written = written.ok_or_else(|| format!("{} has no markers", page.display()))?;
     Ok(fs::write(page, written)?)
