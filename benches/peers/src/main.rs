@@ -37,7 +37,7 @@ struct Arguments {
     #[arg(long)]
     only: Vec<String>,
     /// Writes the tables between the markers of this page, and the charts beside it. Tables that were not measured now
-    /// stay as they are.
+    /// stay as they are. A page that does not exist is made.
     #[arg(long)]
     write: Option<PathBuf>,
 }
