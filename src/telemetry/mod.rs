@@ -254,9 +254,15 @@ impl Drop for Polling {
     }
 }
 
-pub(crate) fn heartbeat_failed(waiters: usize, reason: &str) {
+/// The heartbeat of so many calls was not confirmed, of which one waits for this lease.
+pub(crate) fn heartbeat_failed(waiters: usize, name: &str, reason: &str) {
     #[cfg(feature = "tracing")]
-    tracing::warn!(waiters, reason, "a heartbeat of waiting calls was not confirmed");
+    tracing::warn!(
+        waiters,
+        lease.name = name,
+        reason,
+        "a heartbeat of waiting calls was not confirmed"
+    );
 }
 
 /// Counts one held lease more, or one less.

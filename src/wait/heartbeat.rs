@@ -136,7 +136,8 @@ impl HeartbeatTask {
 
     /// Schedules another try soon. After a failover, the first of these keeps the queue in order.
     fn failed(&self, batch: &[Arc<WaiterSlot>], failure: Failure) {
-        telemetry::heartbeat_failed(batch.len(), &Error::from(failure).to_string());
+        let name = batch.first().map_or("", |slot| slot.name());
+        telemetry::heartbeat_failed(batch.len(), name, &Error::from(failure).to_string());
         self.heartbeats_soon(batch);
     }
 

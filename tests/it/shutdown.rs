@@ -140,7 +140,8 @@ async fn a_call_that_asks_once_ends_with_the_shutdown() {
     server.mongod().resume();
 }
 
-/// The other order than the documented one. The driver waits for the manager's stream, so its shutdown ends behind ours.
+/// The other order than the documented one. The driver waits for the manager's stream, so its shutdown ends behind
+/// ours, unless it is an immediate one.
 #[tokio::test]
 async fn a_client_that_is_shut_down_first_delays_no_shutdown_beyond_its_bound() {
     const BOUND: Duration = Duration::from_secs(1);
@@ -161,7 +162,8 @@ async fn a_client_that_is_shut_down_first_delays_no_shutdown_beyond_its_bound() 
             assert_eq!((report.released, report.left_to_expire), (1, Vec::new()));
             soon("the client is shut down", closing).await.unwrap();
         }
-        let ended = soon("the waiting call ends", waiting).await.unwrap();
-        assert!(matches!(ended, Err(Error::ShutDown)), "{ended:?}");
+        let ended = soon("the waiting call ends", waiting).await.unwrap().unwrap_err();
+        // With the client gone, the call may know before the manager shuts down.
+        assert!(immediate || matches!(ended, Error::ShutDown), "{ended}");
     }
 }

@@ -67,7 +67,8 @@ async fn a_renewal_reads_no_documents_but_its_own() {
 
     database.run_command(doc! { "profile": 2 }).await.unwrap();
     let profile = database.collection::<Document>("system.profile");
-    let renewal = doc! { "op": "update", "nMatched": { "$gte": LEASES / 2 } };
+    // On a busy machine the leases are granted over a while, and are not all renewed together.
+    let renewal = doc! { "op": "update", "nMatched": { "$gte": LEASES / 10 } };
     let look = async || profile.find_one(renewal.clone()).await.unwrap();
     let renewal = until("a batch of renewals", look).await;
     let number = |field| i64::from(renewal.get_i32(field).unwrap());

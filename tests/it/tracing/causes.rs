@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{CommandKind, Election, Error, LeaseManager, MemoryFault, MemoryStore, Tuning};
+use mongo_lease::{CommandKind, Election, Error, LeaseManager, MemoryFault, MemoryStore};
 use mongo_lease_testbed::FailCommand;
 
 use super::{Lines, alone};
@@ -76,7 +76,7 @@ async fn a_transaction_that_blocks_a_lease_is_logged_once() {
     assert!(warned[0].contains("a transaction has blocked lease \"held\" for"), "{warned:#?}");
 }
 
-/// A heartbeat is due every 200 ms, so many are cut off while the call waits.
+/// Several are cut off while the call waits.
 #[tokio::test]
 async fn a_transaction_that_blocks_heartbeats_is_logged_once() {
     let test = "causes::a_transaction_that_blocks_heartbeats_is_logged_once";
@@ -84,9 +84,8 @@ async fn a_transaction_that_blocks_heartbeats_is_logged_once() {
     let (_server, database) = lent_database().await;
     let holder = builder(&database).ttl(2 * MUCH_PATIENCE).build().await.unwrap();
     let _held = holder.acquire("held").await.unwrap();
-    let often = Tuning::default().waiter_ttl(Duration::from_millis(600));
-    let waiter = builder(&database).tuning(often).build().await.unwrap();
-    let wait = Duration::from_secs(8);
+    let waiter = builder(&database).build().await.unwrap();
+    let wait = Duration::from_secs(12);
     let waiting = queued_by(&waiter, |waiter| waiter.acquire("held").wait(wait)).await;
     let mut session = database.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();
@@ -98,8 +97,10 @@ async fn a_transaction_that_blocks_heartbeats_is_logged_once() {
     assert!(matches!(ended, Err(Error::WaitTimeout { .. })), "{ended:?}");
     let warned = lines.taken_with("event WARN");
     let warned: Vec<_> = warned.iter().filter(|it| !it.contains("change stream")).collect();
-    assert_eq!(warned.len(), 1, "{warned:#?}");
-    assert!(warned[0].contains("a transaction has blocked lease \"held\" for"), "{warned:#?}");
+    let of_the_cause = |it: &&&String| it.contains("a transaction has blocked lease \"held\" for");
+    assert_eq!(warned.iter().filter(of_the_cause).count(), 1, "{warned:#?}");
+    // A busy machine's server says too late that it has cut a heartbeat off.
+    assert!(warned.iter().all(|it| it.contains("lease.name=\"held\"")), "{warned:#?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,4 +45,4 @@ pub use permits::{
 };
 pub use properties::Claim;
 pub use search::{Found, Report, check, find};
-pub use wrong_turns::{LATE, WrongTurn, wrong_turns};
+pub use wrong_turns::{WrongTurn, wrong_turns};

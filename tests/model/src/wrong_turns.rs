@@ -16,19 +16,6 @@ pub struct WrongTurn {
     pub claim: Claim,
 }
 
-/// Those that are found behind more than 200,000 states. A plain `cargo test` leaves them out.
-pub const LATE: [(&str, Claim); 9] = [
-    ("a plain $set in a renewal", Claim::OneBelieves),
-    ("a plain $set in a repeated acquire", Claim::OneBelieves),
-    ("a look behind many attempts that may see what was before them", Claim::TokensRise),
-    ("a piece whose grant is valid from the piece's sending", Claim::OneBelieves),
-    ("a piece with the identity of what was cut off", Claim::NothingStaysBehind),
-    ("a piece with the identity of what was cut off, and a guard", Claim::LoserCannotCommit),
-    ("a batch that goes on behind its error", Claim::NothingStaysBehind),
-    ("a renewal for the ttl in the document", Claim::OneBelieves),
-    ("a heartbeat that takes heartbeatAt back and keeps the echo", Claim::OneBelieves),
-];
-
 fn turn(what: &'static str, bounds: Bounds, claim: Claim) -> WrongTurn {
     WrongTurn { what, bounds, claim }
 }
