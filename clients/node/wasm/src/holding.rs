@@ -24,7 +24,7 @@ pub struct Holding {
     pub(crate) key: Arc<GrantKey>,
     pub(crate) permits: Permits,
     pub(crate) timing: Arc<Timing>,
-    holder: Holder,
+    pub(crate) holder: Holder,
     /// Why it has ended.
     reason: Option<LostReason>,
 }
