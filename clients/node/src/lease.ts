@@ -260,7 +260,8 @@ export class Lease {
 
   /** @internal Lets the rules look at the clock. */
   tick(): ReturnType<Holding['onTimer']> {
-    const step = this.holding.onTimer(this.engine.clock.now());
+    const { clock } = this.engine;
+    const step = this.holding.onTimer(clock.now(), clock.sent());
     this.tellEnd();
     return step;
   }

@@ -23,6 +23,7 @@ async function settle(): Promise<void> {
 }
 
 class MemoryClock implements Clock {
+  readonly lag = 0;
   private micros = 1_000_000;
   private readonly timers = new Map<object, { at: number; callback: () => void }>();
 

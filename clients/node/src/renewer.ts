@@ -53,7 +53,7 @@ export class Renewer {
   }
 
   private schedule(lease: Lease): void {
-    const at = lease.holding.wakeAt();
+    const at = lease.holding.wakeAt(this.clock.lag);
     this.agenda.set(lease, at);
     this.alarm.by(at);
   }
@@ -84,7 +84,7 @@ export class Renewer {
         continue;
       }
       // Also schedules the check whether the renewal was answered.
-      this.agenda.set(lease, lease.holding.wakeAt());
+      this.agenda.set(lease, lease.holding.wakeAt(this.clock.lag));
       if (step === HoldStep.Renew) due[lease.isShared ? 1 : 0].push(lease);
       if (step === HoldStep.RenewAlone) {
         alone.set(lease.name, [...(alone.get(lease.name) ?? []), lease]);

@@ -247,3 +247,22 @@ test('names, states and holders are listed in order', async (t) => {
   assert.deepEqual([shared.shared, shared.holders[0].metadata], [true, { why: 'a test' }]);
   assert.equal(await leases.get('nobody'), undefined);
 });
+
+test('a lease that is renewed is not renewed again before a third of its ttl is over', async (t) => {
+  const world = World.of(t);
+  const client = world.client(uri, { monitorCommands: true });
+  const ttl = 4000;
+  // A renewal that is not answered in that time is repeated: then less is left, as it has prolonged nothing.
+  const leases = world.manager({ ttl, attemptTimeout: 300 }, client);
+  const lease = await leases.acquire('once');
+  const left = [];
+  await new Promise((resolve) => {
+    client.on('commandStarted', ({ commandName }) => {
+      if (commandName === 'update' && left.push(lease.remaining()) === 3) resolve();
+    });
+  });
+  // A renewal may go out a little early, to share a command with others.
+  const most = ttl - ttl / 3 + ttl / 48;
+  assert.ok(left.every((it) => it <= most), `${left} of ${most} ms were left`);
+  await lease.release();
+});
