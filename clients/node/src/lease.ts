@@ -9,7 +9,7 @@ import { LeaseError, toError } from './errors';
 import type { Released, ReleaseStep } from './release';
 import { oneAttempt, untilAnswered } from './retry';
 import type { Attempt, AttemptTime } from './runner';
-import { Transactions } from './transaction';
+import { Transactions, type Work } from './transaction';
 
 const NOT_IN_TRANSACTION =
   'has no transaction in progress, and outside of one a guard does nothing: call it within `withTransaction`, and give it ' +
@@ -113,7 +113,8 @@ export class Lease {
    * Runs the callback in a transaction that commits only if the lease has been held without a break since it was granted,
    * whatever any clock shows. Returns what the callback returns.
    *
-   * The session is one of the client of the manager's database: give it to each operation. The transaction has read concern
+   * The session is one of the client of the manager's database: give it to each operation. (Where Mongoose has types of its
+   * own for it, write them: `(session: mongoose.ClientSession) => …`.) The transaction has read concern
    * `local`, write concern `majority` with the journal, and read preference `primary`, whatever the client has. Nothing
    * but a return of the callback commits it.
    *
@@ -125,13 +126,15 @@ export class Lease {
    *
    * While it is open, renewals of this lease are held back until a third of its validity is left. Be done before that.
    */
-  async transaction<T>(work: (session: ClientSession) => T | Promise<T>): Promise<T> {
+  async transaction<T, Session = ClientSession>(
+    work: (session: Session) => T | Promise<T>,
+  ): Promise<T> {
     this.checkTransactions('transaction');
     if (typeof work !== 'function') {
       throw toError(Fault.invalidOption('options', 'the work must be a function'));
     }
     this.transactions ??= new Transactions(this, this.engine);
-    return this.transactions.run(work);
+    return this.transactions.run(work as Work<T>);
   }
 
   /**

@@ -1,6 +1,6 @@
 // A session whose transaction only this package ends.
 
-import type { ClientSession, Db } from 'mongodb';
+import type { ClientSession } from 'mongodb';
 import { Commit, Fault } from './core';
 import { toError } from './errors';
 import { bytesOf } from './runner';
@@ -84,7 +84,7 @@ export class OwnSession {
 
 /** What this package uses of a connection of Mongoose. */
 export interface MongooseConnection {
-  db?: Db;
+  db?: unknown;
   startSession(): Promise<unknown>;
   transaction(work: () => Promise<unknown>): Promise<unknown>;
 }

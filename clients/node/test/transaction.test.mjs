@@ -92,7 +92,6 @@ describe('the traps of a guard', () => {
     const world = World.of(t);
     const { client, leases } = await setUp(world);
     const lease = await leases.acquire('a');
-    await takeOver(world, 'a');
     const sent = sentBy(client);
     const refused = { code: 'INVALID_OPTION', option: 'session', message: /^session: has no transaction in progress/ };
     await client.withSession(async (session) => {
@@ -547,20 +546,26 @@ test('it waits for a renewal that is under way', async (t) => {
   assert.equal(tries, 1);
 });
 
-test('a reply that is lost to the guard of one that guards first blocks nothing', async (t) => {
+test('a guard whose reply is lost blocks nobody, where it is the first operation', async (t) => {
   const world = World.of(t);
   const proxy = await Proxy.start(world);
-  const { leases } = await setUp(world, {}, world.client(proxy.uri));
+  const client = world.client(proxy.uri, { monitorCommands: true });
+  const { leases } = await setUp(world, {}, client);
   const lease = await leases.acquire('a');
+  // The first try guards last and conflicts: the next guard is the first operation of the second one.
+  const isLost = new Promise((resolve) => {
+    client.once('commandFailed', () => proxy.loseNextReply('update').then(resolve));
+  });
+  const sent = sentBy(client);
   let tries = 0;
   const done = lease.transaction(async () => {
     tries += 1;
-    if (tries > 1) return;
-    await lease.renew();
-    void proxy.loseNextReply('update');
-    // The guard that comes next is the one of this try: it is refused, and its reply is lost.
+    if (tries === 1) await lease.renew();
   });
   assert.ok(await within(PATIENCE, done.then(() => true)), 'the lease is blocked');
+  await isLost;
+  assert.equal(tries, 2);
+  assert.equal(guards(sent).length, 3);
   await lease.release();
 });
 
