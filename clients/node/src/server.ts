@@ -208,7 +208,7 @@ function awaitMs(db: Db): number {
 }
 
 const NO_DB =
-  'must be a `Db` of the package `mongodb`; Mongoose has it as `connection.db` once it is connected: after ' +
+  'must be a `Db` of the package `mongodb`, or a connection of Mongoose once it is connected: after ' +
   '`await mongoose.connect(…)`, or `await connection.asPromise()`';
 
 function isMongoose(of: unknown): of is MongooseConnection {

@@ -110,7 +110,7 @@ test('a database that is none is an invalid option, and Mongoose has a hint', as
   const connection = mongoose.createConnection();
   for (const db of [undefined, null, 5, {}, connection.db, connection]) {
     const found = await refusal(() => new LeaseManager(db));
-    assert.match(found ?? '', /^INVALID_OPTION db: db: must be a `Db` of the package `mongodb`; Mongoose has it as/);
+    assert.match(found ?? '', /^INVALID_OPTION db: db: must be a `Db` of the package `mongodb`, or a connection of Mongoose once it is connected/);
   }
   await connection.close();
 });

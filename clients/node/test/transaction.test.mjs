@@ -329,33 +329,54 @@ test('a callback that does not end delays no loss, and what it does afterwards i
   assert.equal(await papers.countDocuments({ _id: 2 }), 0);
 });
 
-test('an operation that the callback did not wait for is never written outside', async (t) => {
+test('an operation that an error overtakes is aborted with its transaction', async (t) => {
   const world = World.of(t);
-  const { leases, papers } = await setUp(world);
+  const { client, leases, papers } = await setUp(world);
   const lease = await leases.acquire('a');
-  let session;
-  const open = lease.transaction(async (its) => {
-    session = its;
-    void papers.insertOne({ _id: 1 }, { session }).catch(() => undefined);
-    throw new Error('no');
-  });
-  await assert.rejects(open, /^Error: no$/);
+  for (let _id = 0; _id < 10; _id += 1) {
+    const isSent = new Promise((resolve) => {
+      client.on('commandStarted', ({ commandName }) => commandName === 'insert' && resolve());
+    });
+    const failing = lease.transaction(async (session) => {
+      void papers.insertOne({ _id }, { session }).catch(() => undefined);
+      await isSent;
+      throw new Error('no');
+    });
+    await assert.rejects(failing, /^Error: no$/);
+    await writeBeside(world, _id);
+  }
+  assert.equal(await papers.countDocuments({ beside: true }), 10);
+});
+
+test('an operation that the callback did not wait for is never sent outside', async (t) => {
+  const world = World.of(t);
+  const client = world.client(undefined, { monitorCommands: true, appName: world.name });
+  const { leases, papers } = await setUp(world, {}, client);
+  const lease = await leases.acquire('a');
+  const sent = sentBy(client);
   const late = [];
-  const insert = (_id) => late.push(papers.insertOne({ _id }, { session }).catch((error) => error));
-  insert(2);
-  // While it is aborted, an operation of the callback begins.
+  let session;
+  const insert = () => late.push(papers.insertOne({ _id: late.length }, { session }).catch(() => undefined));
   const failing = lease.transaction(async (its) => {
     session = its;
-    await papers.insertOne({ _id: 3 }, { session });
-    for (let delay = 0; delay < 20; delay += 1) setTimeout(() => insert(10 + delay), delay);
-    throw new Error('again');
+    await papers.findOne({}, { session });
+    throw new Error('no');
   });
-  await assert.rejects(failing, /again/);
-  while (late.length < 21) await new Promise((resolve) => setImmediate(resolve));
-  const errors = await Promise.all(late);
-  assert.ok(errors.every((error) => error instanceof Error));
-  assert.equal(await papers.countDocuments(), 0);
-  for (const _id of [1, 2, 3, 10]) await writeBeside(world, _id);
+  client.on('commandSucceeded', ({ commandName }) => commandName === 'abortTransaction' && insert());
+  await assert.rejects(failing, /^Error: no$/);
+  insert();
+  // The driver takes a transaction for over once its commit has failed.
+  await failCommand(world, world.name, 'commitTransaction', { errorCode: 91 }, { times: 4 });
+  client.on('commandFailed', ({ commandName }) => commandName === 'commitTransaction' && insert());
+  await lease.transaction(async (its) => {
+    session = its;
+    await papers.findOne({}, { session });
+  });
+  insert();
+  assert.ok(late.length > 4);
+  await Promise.all(late);
+  const outside = named(sent, 'insert').filter(({ command }) => command.autocommit !== false);
+  assert.deepEqual(outside, []);
 });
 
 test('the callback cannot end the transaction', async (t) => {
@@ -521,29 +542,20 @@ test('renewals are held back until a third of the validity is left', async (t) =
 
 test('it waits for a renewal that is under way', async (t) => {
   const world = World.of(t);
-  const proxy = await Proxy.start(world);
-  const client = world.client(proxy.uri, { monitorCommands: true });
-  const { leases, papers } = await setUp(world, { ttl: 3000 }, client);
+  const client = world.client(undefined, { monitorCommands: true, appName: world.name });
+  const { leases, papers } = await setUp(world, { ttl: 6000, attemptTimeout: 3000 }, client);
   const lease = await leases.acquire('a');
-  const sent = sentBy(client);
-  await new Promise((resolve) => client.on('commandStarted', ({ commandName }) => {
-    if (commandName !== 'update' || sent.length > 1) return;
-    proxy.standStill();
-    resolve();
-  }));
-  let isAnswered = false;
-  client.once('commandSucceeded', ({ commandName }) => (isAnswered = commandName === 'update'));
-  let tries = 0;
-  const done = lease.transaction(async (session) => {
-    tries += 1;
-    assert.equal(isAnswered, true, 'it has begun beside the renewal');
-    await papers.insertOne({ _id: 1 }, { session });
+  const order = [];
+  client.on('commandStarted', ({ command }) => command.startTransaction && order.push('begun'));
+  client.on('commandSucceeded', ({ commandName }) => commandName === 'update' && order.push('answered'));
+  const renewal = new Promise((resolve) => {
+    client.on('commandStarted', ({ commandName }) => commandName === 'update' && resolve());
   });
-  await new Promise((resolve) => setImmediate(resolve));
-  assert.deepEqual(sent.filter(({ command }) => command.autocommit === false), []);
-  proxy.goOn();
-  await done;
-  assert.equal(tries, 1);
+  // The server takes its time for the renewal, and for nothing else.
+  await failCommand(world, world.name, 'update', { blockConnection: true, blockTimeMS: 400 }, { times: 1 });
+  await renewal;
+  await lease.transaction((session) => papers.insertOne({ _id: 1 }, { session }));
+  assert.deepEqual(order.slice(0, 2), ['answered', 'begun']);
 });
 
 test('a guard whose reply is lost blocks nobody, where it is the first operation', async (t) => {
