@@ -11,6 +11,7 @@ const ENDED_BY_US =
 /** A transaction that has been started in a session of its own, and whose callback cannot end it. */
 export class OwnSession {
   private isEnded = false;
+  private isCommitSent = false;
   private readonly commitIt: () => Promise<unknown>;
   private readonly abortIt: () => Promise<unknown>;
   private readonly endIt: () => Promise<void>;
@@ -34,11 +35,11 @@ export class OwnSession {
     Object.assign(session, {
       commitTransaction: refuse,
       abortTransaction: refuse,
-      // Also the driver calls it, when the client is closed.
+      // The driver calls it too, when the client is closed, and Mongoose at the end.
       endSession: async () => {
         this.isEnded = true;
-        await this.abort();
-        await this.endIt();
+        if (!this.isCommitSent) void this.abort();
+        await this.end();
       },
       // After a transaction the driver sends the next operation without one. An operation that the callback has not
       // waited for would be written outside of the lease: so it goes on to name the transaction, and is refused.
@@ -53,6 +54,7 @@ export class OwnSession {
 
   /** Sends a commit. A second call repeats it. */
   commit(): Promise<unknown> {
+    this.isCommitSent = true;
     return this.noted(this.commitIt());
   }
 

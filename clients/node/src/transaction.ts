@@ -151,7 +151,7 @@ class Try<T> {
       try {
         if (await before(clock, deadline, first.then(() => true))) return own;
       } catch (error) {
-        await this.discard(own, error);
+        await this.discard(own);
         const pause = pauses.next().value;
         const isLate = clock.now() + pause * 1e3 >= deadline;
         if (!this.guardsFirst || !isConflict(error) || isLate) throw error;
@@ -177,20 +177,20 @@ class Try<T> {
     });
   }
 
-  /** Aborts a transaction and gives its session back. `error` is what its first operation has failed with. */
-  private async discard(own: OwnSession, error?: unknown): Promise<void> {
+  /** Aborts a transaction and gives its session back. */
+  private async discard(own: OwnSession): Promise<void> {
     const { clock, runner } = this.all.engine;
-    // The driver sends no abort where it has no answer. The server may have carried the operation out.
-    const isUnanswered = error instanceof AttemptError && error.failure.serverCode() === undefined;
-    const over = runner.track(isUnanswered ? this.kill(own) : own.abort());
+    const over = runner.track(own.abort());
     void over.then(() => own.end());
     await before(clock, this.all.engine.policy().deadline, over);
     if (this.guardsFirst) this.noteBlocked(false);
   }
 
-  private kill(own: OwnSession): Promise<unknown> {
+  /** Aborts a transaction whose callback may have an operation under way. */
+  private async kill(own: OwnSession): Promise<void> {
     const { backend } = this.all.engine.runner;
-    return own.kill((id) => backend.kill(Holding.killSession(id)));
+    await own.kill((id) => backend.kill(Holding.killSession(id)));
+    if (this.guardsFirst) this.noteBlocked(false);
   }
 
   private noteBlocked(isBlocked: boolean): void {

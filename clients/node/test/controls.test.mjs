@@ -130,11 +130,6 @@ const MISTAKES = [
     'transaction', 'a callback that does not end',
   ],
   [
-    'a guard without an answer is left on the server',
-    'transaction', 'isUnanswered ? this.kill(own) : own.abort()', 'own.abort()',
-    'transaction', 'a guard whose reply is lost',
-  ],
-  [
     'a loss after the commit was sent is told',
     'transaction', 'this.isCommitSent = true;', '',
     'transaction', 'a loss of the lease is no error',
