@@ -106,10 +106,11 @@ describe('the traps of a guard', () => {
   for (const readPreference of PREFERENCES) {
     test(`with the read preference ${readPreference} both work`, async (t) => {
       const world = World.of(t);
-      // A client of a set that must read from a secondary does not connect where there is none.
-      const isAlone = readPreference === 'secondary';
-      const set = isAlone ? uri : uri.replace('directConnection=true', '');
-      const client = world.client(set, { readPreference, readConcern: { level: 'available' }, w: 1 });
+      const { host } = new URL(uri.replace('mongodb:', 'http:'));
+      // A client that must read from a secondary does not connect to a set without one.
+      const directConnection = readPreference === 'secondary';
+      const options = { directConnection, readPreference, readConcern: { level: 'available' }, w: 1 };
+      const client = world.client(`mongodb://${host}`, options);
       const { leases, papers } = await setUp(world, {}, client);
       const lease = await leases.acquire('a');
       await lease.transaction(async (session) => {
