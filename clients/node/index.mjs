@@ -2,6 +2,7 @@
 import leases from './dist/index.js';
 
 export const {
+  CommitUnknownError,
   DamagedError,
   DatabaseError,
   InvalidOptionError,
@@ -15,6 +16,7 @@ export const {
   QueueFullError,
   Semaphore,
   ShutDownError,
+  TransactionTooLongError,
   UnknownOutcomeError,
   UnsupportedError,
   WaitTimeoutError,

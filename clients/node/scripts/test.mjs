@@ -73,7 +73,7 @@ const server = await startServer();
 env.MONGO_LEASE_URI = server.uri;
 let status = runIn(tests, files, '7');
 // What depends on the driver.
-const ofDriver = files.filter((file) => /^(promises|lost-replies|guard|options|overload|unreachable|waiting)/.test(file));
+const ofDriver = files.filter((file) => /^(promises|lost-replies|guard|options|overload|transaction|unreachable|waiting)/.test(file));
 if (status === 0 && ofDriver.length > 0) status = runIn(withDriver6(), ofDriver, '6');
 await server.end();
 process.exit(status);

@@ -18,6 +18,8 @@ export interface Clock {
   rough(): number;
   /** A moment that is not after now: for what is about to be sent, as validity counts from there. */
   sent(): number;
+  /** By how much that may be before now, in milliseconds. */
+  readonly lag: number;
   /** Calls back at this moment or soon after it. Returns what cancels it. */
   timer(at: number, callback: () => void): () => void;
 }
@@ -47,6 +49,7 @@ interface Timer {
 export class SystemClock implements Clock {
   private readonly second: () => number;
   private readonly resolution: number;
+  readonly lag: number;
   private gained = -Infinity;
   private readonly timers = new Set<Timer>();
   private looking: NodeJS.Timeout | undefined;
@@ -56,6 +59,8 @@ export class SystemClock implements Clock {
     this.second = isLinux ? () => os.uptime() * 1e6 : () => wallMillis() * 1e3;
     // /proc/uptime has hundredths of a second. The wall clock of Windows has up to 16 ms.
     this.resolution = isLinux ? 10_000 : 16_000;
+    // Moments are whole microseconds.
+    this.lag = (this.resolution + 1) / 1e3;
   }
 
   now(): number {

@@ -8,6 +8,8 @@ export {
   CallSettings,
   Cleanup,
   Command,
+  Commit,
+  CommitStep,
   Entry,
   Event,
   Failure,

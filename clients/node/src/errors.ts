@@ -18,6 +18,8 @@ export type ErrorCode =
   | 'UNSUPPORTED'
   | 'SHUT_DOWN'
   | 'UNKNOWN'
+  | 'COMMIT_UNKNOWN'
+  | 'TRANSACTION_TOO_LONG'
   | 'MONGODB';
 
 /** Why a lease was lost. */
@@ -120,6 +122,18 @@ export class ShutDownError extends LeaseError {}
 /** Whether the operation took effect is unknown. If it did, its effect ends with the lease's ttl at the latest. */
 export class UnknownOutcomeError extends LeaseError {}
 
+/**
+ * Whether a transaction under the lease was committed is unknown: no answer to its commit has told. To repeat the whole
+ * transaction may carry it out twice.
+ */
+export class CommitUnknownError extends LeaseError {}
+
+/**
+ * A transaction was open for longer than its lease is valid without a renewal. It was aborted, and to repeat it cannot
+ * help.
+ */
+export class TransactionTooLongError extends LeaseError {}
+
 /** The database refused, or could not be reached. Nothing was written. */
 export class DatabaseError extends LeaseError {}
 
@@ -136,6 +150,8 @@ const CLASSES: Record<ErrorCode, typeof LeaseError> = {
   UNSUPPORTED: UnsupportedError,
   SHUT_DOWN: ShutDownError,
   UNKNOWN: UnknownOutcomeError,
+  COMMIT_UNKNOWN: CommitUnknownError,
+  TRANSACTION_TOO_LONG: TransactionTooLongError,
   MONGODB: DatabaseError,
 };
 

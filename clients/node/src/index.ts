@@ -2,6 +2,7 @@
 
 export type { CloseReport } from './engine';
 export {
+  CommitUnknownError,
   DamagedError,
   DatabaseError,
   type ErrorCode,
@@ -14,6 +15,7 @@ export {
   NotReadyError,
   QueueFullError,
   ShutDownError,
+  TransactionTooLongError,
   UnknownOutcomeError,
   UnsupportedError,
   WaitTimeoutError,
@@ -25,3 +27,4 @@ export { LeaseManager, Semaphore } from './manager';
 export { MemoryStore, inMemory } from './memory';
 export type { AcquireOptions, ListOptions, ManagerOptions } from './options';
 export type { Released } from './release';
+export type { MongooseConnection } from './session';

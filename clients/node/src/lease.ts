@@ -9,6 +9,11 @@ import { LeaseError, toError } from './errors';
 import type { Released, ReleaseStep } from './release';
 import { oneAttempt, untilAnswered } from './retry';
 import type { Attempt, AttemptTime } from './runner';
+import { Transactions, type Work } from './transaction';
+
+const NOT_IN_TRANSACTION =
+  'has no transaction in progress, and outside of one a guard does nothing: call it within `withTransaction`, and give it ' +
+  'the session of that';
 
 /**
  * A lease that was granted to this process.
@@ -19,6 +24,7 @@ import type { Attempt, AttemptTime } from './runner';
  */
 export class Lease {
   private controller: AbortController | undefined;
+  private transactions: Transactions | undefined;
   private releasing: Promise<Released> | undefined;
   /** Once it is released: whether it was valid then. */
   private isGivenBack: boolean | undefined;
@@ -104,18 +110,45 @@ export class Lease {
   }
 
   /**
+   * Runs the callback in a transaction that commits only if the lease has been held without a break since it was granted,
+   * whatever any clock shows. Returns what the callback returns.
+   *
+   * The session is one of the client of the manager's database: give it to each operation. (Where Mongoose has types of its
+   * own for it, write them: `(session: mongoose.ClientSession) => …`.) The transaction has read concern
+   * `local`, write concern `majority` with the journal, and read preference `primary`, whatever the client has. Nothing
+   * but a return of the callback commits it.
+   *
+   * **The callback may be called several times**: after a conflict, in a new transaction, while the lease is held, for up
+   * to two minutes. An error of the callback without the driver's label for that aborts the transaction, and is thrown as
+   * it is. A `LeaseLostError` is thrown at once, while the callback may still run: its operations fail from then on. Once
+   * the commit was sent, the lease counts no more: only the commit is repeated, and `CommitUnknownError` says that nobody
+   * has told whether it was carried out.
+   *
+   * While it is open, renewals of this lease are held back until a third of its validity is left. Be done before that.
+   */
+  async transaction<T, Session = ClientSession>(
+    work: (session: Session) => T | Promise<T>,
+  ): Promise<T> {
+    this.checkTransactions('transaction');
+    if (typeof work !== 'function') {
+      throw toError(Fault.invalidOption('options', 'the work must be a function'));
+    }
+    this.transactions ??= new Transactions(this, this.engine);
+    return this.transactions.run(work as Work<T>);
+  }
+
+  /**
    * Makes the caller's transaction commit only if the lease has been held without a break since it was granted.
    *
-   * Call it first in the transaction, within Mongoose's `connection.transaction` or the driver's `withTransaction`, and
-   * end the transaction within a third of the ttl: renewals of this lease wait for it. An error of the driver is thrown
-   * as it is, with its labels, so that the transaction is repeated after a conflict.
+   * Prefer `transaction`. This is for callbacks of Mongoose's `connection.transaction` and the driver's `withTransaction`:
+   * call it first there, and end the transaction within a third of the ttl, because renewals of this lease wait for it. It
+   * is refused for a session without a transaction in progress. An error of the driver is thrown as it is, with its labels,
+   * so that the transaction is repeated after a conflict.
    */
   async guard(session: ClientSession): Promise<void> {
     const { engine, holding } = this;
-    if (holding.isShared()) {
-      const why = 'transactions of two holders would conflict';
-      throw toError(Fault.unsupported(`\`guard\` works for exclusive leases only: ${why}`));
-    }
+    this.checkTransactions('guard');
+    if (!isInTransaction(session)) throw toError(Fault.invalidOption('session', NOT_IN_TRANSACTION));
     this.check();
     const { clock } = engine;
     const sent = clock.sent();
@@ -136,6 +169,18 @@ export class Lease {
       throw toError(Fault.invalidOption('session', reason));
     }
     this.check();
+  }
+
+  /** Refuses, before anything is sent, where there are no transactions under a lease. */
+  private checkTransactions(method: string): void {
+    const { engine, holding } = this;
+    const refuse = (missing: string): never => {
+      throw toError(Fault.unsupported(missing));
+    };
+    const why = 'transactions of two holders would conflict';
+    if (holding.isShared()) refuse(`\`${method}\` works for exclusive leases only: ${why}`);
+    engine.runner.backend.checkTransactions();
+    if (!engine.hasOplog) refuse('a transaction under a lease needs a replica set');
   }
 
   /** @internal Finds out why the server did not match this grant. Throws the reason, if it is lost or damaged. */
@@ -218,16 +263,23 @@ export class Lease {
 
   /** @internal Lets the rules look at the clock. */
   tick(): ReturnType<Holding['onTimer']> {
-    const step = this.holding.onTimer(this.engine.clock.now());
+    const { clock } = this.engine;
+    const step = this.holding.onTimer(clock.now(), clock.sent());
     this.tellEnd();
     return step;
   }
 
-  /** @internal Aborts the signal if the lease has ended. */
+  /** @internal Aborts the signal if the lease has ended. Also called when a renewal was answered. */
   tellEnd(): void {
     const { controller } = this;
+    this.transactions?.notify();
     if (!controller || controller.signal.aborted) return;
     const lost = this.holding.lost();
     if (lost) controller.abort(toError(lost));
   }
+}
+
+function isInTransaction(session: unknown): boolean {
+  const { inTransaction } = (session ?? {}) as Partial<ClientSession>;
+  return typeof inTransaction === 'function' && inTransaction.call(session);
 }

@@ -22,14 +22,18 @@ import type { Released } from './release';
 import { Stop, Stopped } from './retry';
 import { type Backend, randomHex } from './runner';
 import { ServerBackend } from './server';
+import type { MongooseConnection } from './session';
 import { onAbort, throwIfAborted } from './signals';
 
 /** Grants leases. One for each collection and process is enough. */
 export class LeaseManager {
   private readonly engine: Engine;
 
-  /** Leases in this database. Nothing is sent yet: the first call, or `ready`, checks the server and the indexes. */
-  constructor(db: Db, options: ManagerOptions = {}) {
+  /**
+   * Leases in this database, or in that of a connected Mongoose connection. Nothing is sent yet: the first call, or `ready`,
+   * checks the server and the indexes.
+   */
+  constructor(db: Db | MongooseConnection, options: ManagerOptions = {}) {
     this.engine = new Engine(refusedAsError(() => new ServerBackend(db)), options);
   }
 

@@ -23,6 +23,7 @@ async function settle(): Promise<void> {
 }
 
 class MemoryClock implements Clock {
+  readonly lag = 0;
   private micros = 1_000_000;
   private readonly timers = new Map<object, { at: number; callback: () => void }>();
 
@@ -180,8 +181,25 @@ class MemoryBackend implements Backend {
     return this.store.carryOut(command, collection, sent);
   }
 
-  sendIn(_session: ClientSession, _command: Uint8Array): Promise<Uint8Array> {
-    return Promise.reject(toError(Fault.unsupported('a store in memory has no transactions')));
+  checkTransactions(): never {
+    throw toError(Fault.unsupported('a store in memory has no transactions'));
+  }
+
+  startSession(): ClientSession {
+    return this.checkTransactions();
+  }
+
+  async runIn(_session: ClientSession, work: () => Promise<void>): Promise<void> {
+    await work();
+  }
+
+  async kill(_command: Uint8Array): Promise<void> {
+    await Promise.resolve();
+  }
+
+  async sendIn(_session: ClientSession, _command: Uint8Array): Promise<Uint8Array> {
+    await Promise.resolve();
+    return this.checkTransactions();
   }
 
   async watch(_manager: Manager, collection: string): Promise<NewsStream> {

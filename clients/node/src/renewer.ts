@@ -53,7 +53,7 @@ export class Renewer {
   }
 
   private schedule(lease: Lease): void {
-    const at = lease.holding.wakeAt();
+    const at = lease.holding.wakeAt(this.clock.lag);
     this.agenda.set(lease, at);
     this.alarm.by(at);
   }
@@ -84,7 +84,7 @@ export class Renewer {
         continue;
       }
       // Also schedules the check whether the renewal was answered.
-      this.agenda.set(lease, lease.holding.wakeAt());
+      this.agenda.set(lease, lease.holding.wakeAt(this.clock.lag));
       if (step === HoldStep.Renew) due[lease.isShared ? 1 : 0].push(lease);
       if (step === HoldStep.RenewAlone) {
         alone.set(lease.name, [...(alone.get(lease.name) ?? []), lease]);
@@ -132,7 +132,7 @@ export class Renewer {
     for (const lease of leases) {
       lease.holding.onRenewed(now, sent);
       this.engine.noteBlocked(lease.name, false);
-      this.again(lease);
+      this.reschedule(lease);
     }
   }
 
@@ -140,12 +140,12 @@ export class Renewer {
     const now = this.clock.now();
     for (const lease of leases) {
       lease.holding.onFailed(now, plannedAt, Math.random());
-      this.again(lease);
+      this.reschedule(lease);
     }
   }
 
   /** Puts a lease on the agenda again, or takes it off if it has ended. */
-  private again(lease: Lease): void {
+  reschedule(lease: Lease): void {
     lease.tellEnd();
     if (!this.agenda.has(lease)) return;
     if (lease.holding.endedBy() === undefined) this.schedule(lease);
@@ -186,7 +186,7 @@ export class Renewer {
       const looked = hadEnded ? Looked.Gone : holding.afterLook(seen, sent, now);
       if (looked === Looked.Gone) incomplete.add(lease.name);
       if (looked === Looked.NotRenewed) notRenewed.push(lease);
-      else this.again(lease);
+      else this.reschedule(lease);
     }
     // Of several grants in one document, one that has ended keeps the others from being renewed: again, without it.
     const isKept = (lease: Lease): boolean => batch.isShared && incomplete.has(lease.name);
@@ -212,6 +212,6 @@ export class Renewer {
       return;
     }
     holding.onRenewed(clock.now(), reply.sent());
-    this.again(lease);
+    this.reschedule(lease);
   }
 }

@@ -62,7 +62,7 @@ export class Stop {
 export class Stopped extends Error {}
 
 /** Between two attempts at a command that failed, in milliseconds. */
-const RETRY: [number, number] = [20, 1000];
+export const RETRY: [number, number] = [20, 1000];
 
 /** Within one attempt's time from now, a failed attempt is repeated. */
 export function oneAttempt(clock: Clock, attemptTimeout: number): Policy {

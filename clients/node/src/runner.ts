@@ -39,7 +39,14 @@ export interface Backend {
   whySilent(): unknown;
   /** Sends one command, of which the server takes so many milliseconds at the most. */
   send(command: Command, collection: string, sent: number, maxTimeMs: number): Promise<Reply>;
-  /** Sends the document of a guard within the caller's transaction, and returns the reply's bytes. */
+  /** Refuses where there are no transactions. */
+  checkTransactions(): void;
+  startSession(): ClientSession;
+  /** Runs the work of a transaction in this session, as Mongoose's own `transaction` does where that is used. */
+  runIn(session: ClientSession, work: () => Promise<void>): Promise<void>;
+  /** Sends the command that aborts the transaction of a session. */
+  kill(command: Uint8Array): Promise<void>;
+  /** Sends a command within a transaction, and returns the reply's bytes. */
   sendIn(session: ClientSession, command: Uint8Array): Promise<Uint8Array>;
   watch(manager: Manager, collection: string, since: bigint | undefined): Promise<NewsStream>;
 }

@@ -13,6 +13,7 @@ import {
 import { type Clock, SystemClock } from './clock';
 import { type Command, Event, Fault, type Manager, type Reply } from './core';
 import { type Backend, EXACT, type News, type NewsStream, bytesOf, exact } from './runner';
+import { type MongooseConnection, withMongoose } from './session';
 
 // How long the server waits for an event before it sends an empty answer.
 const AWAIT_MS = 10_000;
@@ -42,8 +43,11 @@ export class ServerBackend implements Backend {
   readonly clock: Clock = new SystemClock();
 
   private readonly db: Db;
+  private readonly mongoose: MongooseConnection | undefined;
 
-  constructor(db: Db) {
+  constructor(of: Db | MongooseConnection) {
+    this.mongoose = isMongoose(of) ? of : undefined;
+    const db = this.mongoose ? this.mongoose.db : of;
     if (!isDb(db)) throw Fault.invalidOption('db', NO_DB);
     // Where drivers still have a time limit of the client's, it would replace the server's, and cut writes off.
     const untimed = { timeoutMS: undefined } as unknown as DbOptions;
@@ -90,6 +94,22 @@ export class ServerBackend implements Backend {
     const error = topology?.description.error;
     if (!topology || !error || topology.isConnected()) return undefined;
     return new MongoServerSelectionError(error.message, topology.description);
+  }
+
+  checkTransactions(): void {
+    // Whether the server has an oplog is known to the manager.
+  }
+
+  startSession(): ClientSession {
+    return this.db.client.startSession();
+  }
+
+  async runIn(session: ClientSession, work: () => Promise<void>): Promise<void> {
+    await (this.mongoose ? withMongoose(this.mongoose, session, work) : work());
+  }
+
+  async kill(command: Uint8Array): Promise<void> {
+    await this.db.command(exact(command), STATED);
   }
 
   async sendIn(session: ClientSession, command: Uint8Array): Promise<Uint8Array> {
@@ -188,10 +208,15 @@ function awaitMs(db: Db): number {
 }
 
 const NO_DB =
-  'must be a `Db` of the package `mongodb`; Mongoose has it as `connection.db` once it is connected: after ' +
+  'must be a `Db` of the package `mongodb`, or a connection of Mongoose once it is connected: after ' +
   '`await mongoose.connect(…)`, or `await connection.asPromise()`';
 
-function isDb(db: unknown): boolean {
+function isMongoose(of: unknown): of is MongooseConnection {
+  const { startSession, transaction } = (of ?? {}) as Partial<MongooseConnection>;
+  return typeof startSession === 'function' && typeof transaction === 'function';
+}
+
+function isDb(db: unknown): db is Db {
   const { command, client, databaseName } = (db ?? {}) as Partial<Db>;
   return typeof command === 'function' && typeof databaseName === 'string' && Boolean(client);
 }

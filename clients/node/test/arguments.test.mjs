@@ -110,7 +110,7 @@ test('a database that is none is an invalid option, and Mongoose has a hint', as
   const connection = mongoose.createConnection();
   for (const db of [undefined, null, 5, {}, connection.db, connection]) {
     const found = await refusal(() => new LeaseManager(db));
-    assert.match(found ?? '', /^INVALID_OPTION db: db: must be a `Db` of the package `mongodb`; Mongoose has it as/);
+    assert.match(found ?? '', /^INVALID_OPTION db: db: must be a `Db` of the package `mongodb`, or a connection of Mongoose once it is connected/);
   }
   await connection.close();
 });
@@ -262,6 +262,7 @@ test("a user's mock can throw each error of the package", () => {
   assert.deepEqual(
     made.map(([, Made]) => shown(new Made('mocked'))).sort(),
     [
+      ['CommitUnknownError', 'mocked', 'COMMIT_UNKNOWN', false],
       ['DamagedError', 'mocked', 'DAMAGED', false],
       ['DatabaseError', 'mocked', 'MONGODB', false],
       ['InvalidOptionError', 'mocked', 'INVALID_OPTION', false],
@@ -271,6 +272,7 @@ test("a user's mock can throw each error of the package", () => {
       ['NotReadyError', 'mocked', 'NOT_MIGRATED', false],
       ['QueueFullError', 'mocked', 'QUEUE_FULL', true],
       ['ShutDownError', 'mocked', 'SHUT_DOWN', false],
+      ['TransactionTooLongError', 'mocked', 'TRANSACTION_TOO_LONG', false],
       ['UnknownOutcomeError', 'mocked', 'UNKNOWN', true],
       ['UnsupportedError', 'mocked', 'UNSUPPORTED', false],
       ['WaitTimeoutError', 'mocked', 'WAIT_TIMEOUT', true],

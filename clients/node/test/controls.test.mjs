@@ -90,6 +90,66 @@ const MISTAKES = [
     'guard', 'a conflict is thrown',
   ],
   [
+    'a guard is accepted outside of a transaction',
+    'lease', 'if (!isInTransaction(session))', 'if (false)',
+    'transaction', 'outside of a transaction it is refused',
+  ],
+  [
+    'a transaction is committed without a guard',
+    'transaction', '(await this.guardLast(own.session))', '0',
+    'transaction', 'a loss before the commit',
+  ],
+  [
+    'the try after a conflict guards last again',
+    'transaction', 'all.guardsFirst = true;', '',
+    'transaction', 'after a conflict the next try',
+  ],
+  [
+    'a transaction has no first operation of its own',
+    'transaction', 'await engine.runner.backend.sendIn(own.session, find)', 'await Promise.resolve(find)',
+    'transaction', 'an operation that an error overtakes',
+  ],
+  [
+    'an operation after a transaction is sent outside of it',
+    'session', 'inTransaction: () => true,', '',
+    'transaction', 'an operation that the callback did not wait for',
+  ],
+  [
+    'the callback may commit',
+    'session', 'commitTransaction: refuse,', '',
+    'transaction', 'the callback cannot end',
+  ],
+  [
+    'a transaction inherits the read preference of its client',
+    'session', "readPreference: 'primary',", '',
+    'transaction', 'with the read preference nearest',
+  ],
+  [
+    'a loss aborts no transaction',
+    'transaction', 'void engine.runner.track(this.kill(own));', '',
+    'transaction', 'a callback that does not end',
+  ],
+  [
+    'a loss after the commit was sent is told',
+    'transaction', 'this.isCommitSent = true;', '',
+    'transaction', 'a loss of the lease is no error',
+  ],
+  [
+    'a transaction does not hold renewals back',
+    'transaction', 'lease.holding.onTransactionBegun(clock.now());', '',
+    'transaction', 'renewals are held back',
+  ],
+  [
+    'a transaction does not wait for a renewal',
+    'transaction', 'await this.all.noRenewalUnderWay();', '',
+    'transaction', 'it waits for a renewal',
+  ],
+  [
+    'an answer to a renewal is not the answer to it',
+    'lease', 'clock.now(), clock.sent()', 'clock.now(), clock.now()',
+    'waiting', 'a lease that is renewed is not renewed again',
+  ],
+  [
     'a fenced write inherits how results are read',
     'fence', '...PLAIN, ...within', '...within',
     'options', 'promoteValues false',

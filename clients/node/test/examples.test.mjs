@@ -74,7 +74,7 @@ test('Mongoose: an invoice is sent once, by one of many, and never by one whose 
   const world = World.of(t);
   const connection = await mongoose.createConnection(uri, { dbName: world.name }).asPromise();
   world.onEnd(() => connection.close());
-  const make = () => new LeaseManager(connection.db, { ensureIndexes: true });
+  const make = () => new LeaseManager(connection, { ensureIndexes: true });
   const managers = [make(), make(), make()];
   for (const leases of managers) world.onEnd(() => leases.close());
   const Invoice = connection.model('Invoice', new mongoose.Schema({ _id: Number, state: String }));
@@ -83,7 +83,7 @@ test('Mongoose: an invoice is sent once, by one of many, and never by one whose 
   const send = async (number) => sent.push(number);
   const rust = await world.rust();
   await rust.ask('acquire invoice:1', 'granted');
-  const done = managers.map((leases) => sendInvoice(connection, leases, Invoice, 1, send));
+  const done = managers.map((leases) => sendInvoice(leases, Invoice, 1, send));
   await queueOf(connection.db, 'invoice:1', managers.length);
   assert.deepEqual(sent, []);
   await rust.ask('release invoice:1', 'Released');
@@ -93,7 +93,7 @@ test('Mongoose: an invoice is sent once, by one of many, and never by one whose 
   const takeOver = () => connection.db.collection('locks').updateOne({ name: 'invoice:2' }, {
     $set: { value: 'foreign', expiresAt: new Date(Date.now() + 60_000) },
   });
-  const late = sendInvoice(connection, managers[0], Invoice, 2, takeOver);
+  const late = sendInvoice(managers[0], Invoice, 2, takeOver);
   await assert.rejects(late, { code: 'LOST' });
   assert.equal((await Invoice.findById(2)).state, 'new');
 });

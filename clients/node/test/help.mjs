@@ -134,6 +134,16 @@ export async function rustAnswers(role, lines) {
   return answers;
 }
 
+/** The reason of the loss of a lease, which may be lost already. */
+export const lossOf = ({ signal }) =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve(signal.reason);
+    else signal.addEventListener('abort', () => resolve(signal.reason));
+  });
+
+/** Longer than anything takes on a busy machine. What it rules out takes longer. */
+export const PATIENCE = 20_000;
+
 /** The promise's value, or `undefined` if it comes later than this: for what must not happen. */
 export async function within(milliseconds, promise) {
   let timer;

@@ -97,6 +97,10 @@ async function everyLease(leases, client, plain) {
     await foreign.insertOne({ _id: 1 }, { session });
   };
   await client.withSession((session) => session.withTransaction(() => pay(session), TRANSACTION));
+  told.result = await lease.transaction(async (session) => {
+    await foreign.insertOne({ _id: 2 }, { session });
+    return 'paid';
+  });
   told.paid = await plain.collection('foreign').countDocuments();
   told.work = await leases.withLease('b', ({ name }) => name);
   const reader = await leases.acquire('shared', { shared: true });
@@ -125,7 +129,8 @@ const LEASES = {
   heldHere: true,
   tried: undefined,
   isValid: true,
-  paid: 1,
+  result: 'paid',
+  paid: 2,
   work: 'b',
   listed: ['a 1', 'five 2', 'shared 1'],
   released: ['released', 'released', 'released', 'released'],

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { test } from 'node:test';
-import { World, queueOf, uri, within } from './help.mjs';
+import { PATIENCE, World, lossOf, queueOf, uri, within } from './help.mjs';
 
 test('an aborted wait leaves the queue, and the next local call inherits its place', async (t) => {
   const world = World.of(t);
@@ -46,7 +46,8 @@ test('a wait that is over tells who held the lease', async (t) => {
   const other = world.manager();
   await other.ready();
   const begun = performance.now();
-  await assert.rejects(other.acquire('busy', { wait: 400 }), (error) => {
+  // Long enough for an answer.
+  await assert.rejects(other.acquire('busy', { wait: 3000 }), (error) => {
     assert.equal(error.name, 'WaitTimeoutError');
     assert.match(error.message, /^lease "busy" was not granted within .*; billing@.* held it when the database last/);
     assert.equal(error.held.owner.startsWith('billing@'), true);
@@ -54,7 +55,8 @@ test('a wait that is over tells who held the lease', async (t) => {
     return true;
   });
   const took = performance.now() - begun;
-  assert.ok(took >= 395 && took < 3000, `${took}`);
+  // The default wait is 30 s.
+  assert.ok(took >= 2995 && took < PATIENCE, `${took}`);
   await lease.release();
 });
 
@@ -65,8 +67,8 @@ test('a hand-off comes by the change stream, and a poll is not needed', async (t
   const waiting = here.acquire('handed', { wait: 60_000 });
   await queueOf(world.db(), 'handed', 1);
   await lease.release();
-  const next = await within(5000, waiting);
-  assert.ok(next, 'not told within 5 s');
+  const next = await within(PATIENCE, waiting);
+  assert.ok(next, 'it was not told, and a poll would have come after a minute');
   // At first it lasts for the waiter ttl, and is made whole soon.
   await next.renew();
   assert.ok(next.remaining() > 20_000);
@@ -75,41 +77,40 @@ test('a hand-off comes by the change stream, and a poll is not needed', async (t
 
 test('a waiter keeps its place for longer than its entry lasts: its heartbeats prolong it', async (t) => {
   const world = World.of(t);
-  const [holder, here] = [world.manager(), world.manager({ waiterTtl: 600, recheckEvery: 60_000 })];
+  // A heartbeat may be late by two thirds of it.
+  const waiterTtl = 3000;
+  const [holder, here] = [world.manager(), world.manager({ waiterTtl, recheckEvery: 60_000 })];
   const lease = await holder.acquire('kept');
   const waiting = here.acquire('kept');
   const db = world.db();
   await queueOf(db, 'kept', 1);
   const locks = db.collection('locks');
   const { id, expiresAt } = (await locks.findOne({ name: 'kept' })).queue[0];
-  // Until the entry outlives what its first heartbeat gave it twice over.
+  // Until the entry lasts for longer than its first heartbeat gave it.
   const changes = locks.watch([], { maxAwaitTimeMS: 1000 });
   let entry;
-  const deadline = performance.now() + 10_000;
+  const deadline = performance.now() + PATIENCE;
   do {
     await changes.tryNext();
     [entry] = (await locks.findOne({ name: 'kept' })).queue;
-  } while (entry.expiresAt - expiresAt < 1200 && performance.now() < deadline);
+  } while (entry.expiresAt - expiresAt < waiterTtl && performance.now() < deadline);
   await changes.close();
   assert.equal(entry.id, id);
-  assert.ok(entry.expiresAt - expiresAt >= 1200);
+  assert.ok(entry.expiresAt - expiresAt >= waiterTtl);
   await lease.release();
   await (await waiting).release();
 });
 
 test('a transaction of another program on one of many leases costs the others nothing', async (t) => {
   const world = World.of(t);
-  const leases = world.manager({ ttl: 2000 });
+  const leases = world.manager({ ttl: 6000 });
   const all = await Promise.all(Array.from({ length: 20 }, (_, i) => leases.acquire(`b${i}`)));
   const client = world.client();
   const session = client.startSession();
   session.startTransaction();
   const locks = world.db(client).collection('locks');
   await locks.updateOne({ name: 'b7' }, { $set: { foreign: 1 } }, { session });
-  const reason = await new Promise((resolve) => {
-    const { signal } = all[7];
-    signal.addEventListener('abort', () => resolve(signal.reason));
-  });
+  const reason = await lossOf(all[7]);
   // The blocked one is told in time, and the others are renewed meanwhile.
   assert.equal(reason.reason, 'outOfReach');
   assert.deepEqual(all.map((lease) => lease.isValid()), all.map((_, place) => place !== 7));
@@ -158,33 +159,32 @@ test('readers share, and exclude a writer, also a Rust one', async (t) => {
 test('a hundred leases are renewed together, in few commands', async (t) => {
   const world = World.of(t);
   const client = world.client(uri, { monitorCommands: true });
-  const leases = world.manager({ ttl: 3000 }, client);
+  const ttl = 6000;
+  const leases = world.manager({ ttl }, client);
   const all = await Promise.all(Array.from({ length: 100 }, (_, i) => leases.acquire(`l${i}`)));
   let updates = 0;
   client.on('commandStarted', ({ commandName }) => (updates += Number(commandName === 'update')));
   // A renewal moves the end by a third of the ttl. The end itself is compared: what is left depends on when one looks.
   const endOf = (lease) => performance.now() + lease.remaining();
   const ends = all.map(endOf);
-  const isRenewed = (lease, place) => endOf(lease) > ends[place] + 500;
-  const deadline = performance.now() + 20_000;
+  const isRenewed = (lease, place) => endOf(lease) > ends[place] + ttl / 6;
   const renewed = new Set();
-  while (renewed.size < all.length && performance.now() < deadline) {
+  while (renewed.size < all.length) {
     await new Promise((resolve) => client.once('commandSucceeded', resolve));
     await new Promise((resolve) => setImmediate(resolve));
     all.forEach((lease, place) => isRenewed(lease, place) && renewed.add(place));
+    assert.ok(all.every((lease) => lease.isValid()), 'one was not renewed');
   }
-  assert.equal(renewed.size, all.length);
-  assert.ok(updates <= 10, `${updates} commands`);
-  await Promise.all(all.map((lease) => lease.release()));
+  // One command has those that were granted within the slack of a renewal, and a slow machine takes longer to grant all.
+  // Meanwhile the first ones are due again.
+  const spread = Math.max(...ends) - Math.min(...ends);
+  const most = (spread / (ttl / 48) + 2) * (spread / (ttl / 3) + 1) * 2;
+  assert.ok(updates <= most, `${updates} commands for grants within ${spread} ms`);
 });
 
 test('with renew: false a lease ends by itself', async (t) => {
   const lease = await World.of(t).manager({ ttl: 400 }).acquire('short', { renew: false });
-  const reason = await new Promise((resolve) => {
-    const { signal } = lease;
-    signal.addEventListener('abort', () => resolve(signal.reason));
-  });
-  assert.equal(reason.reason, 'endedAsAsked');
+  assert.equal((await lossOf(lease)).reason, 'endedAsAsked');
 });
 
 test('a close releases all leases and ends all waits, and a second one does nothing', async (t) => {
@@ -246,4 +246,23 @@ test('names, states and holders are listed in order', async (t) => {
   const shared = await leases.get('job:c');
   assert.deepEqual([shared.shared, shared.holders[0].metadata], [true, { why: 'a test' }]);
   assert.equal(await leases.get('nobody'), undefined);
+});
+
+test('a lease that is renewed is not renewed again before a third of its ttl is over', async (t) => {
+  const world = World.of(t);
+  const client = world.client(uri, { monitorCommands: true });
+  const ttl = 4000;
+  // A renewal that is not answered in that time is repeated: then less is left, as it has prolonged nothing.
+  const leases = world.manager({ ttl, attemptTimeout: 300 }, client);
+  const lease = await leases.acquire('once');
+  const left = [];
+  await new Promise((resolve) => {
+    client.on('commandStarted', ({ commandName }) => {
+      if (commandName === 'update' && left.push(lease.remaining()) === 3) resolve();
+    });
+  });
+  // A renewal may go out a little early, to share a command with others.
+  const most = ttl - ttl / 3 + ttl / 48;
+  assert.ok(left.every((it) => it <= most), `${left} of ${most} ms were left`);
+  await lease.release();
 });

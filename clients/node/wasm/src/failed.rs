@@ -104,6 +104,11 @@ impl Fault {
         Fault(Error::unsupported(missing))
     }
 
+    /// Whether an operation took effect is unknown.
+    pub fn unknown(reason: String) -> Fault {
+        Fault(Error::Unknown { reason, source: None })
+    }
+
     /// An option that TypeScript refuses, because its type is wrong.
     #[wasm_bindgen(js_name = invalidOption)]
     pub fn invalid_option(option: &str, reason: &str) -> Fault {

@@ -24,7 +24,7 @@ pub struct Holding {
     pub(crate) key: Arc<GrantKey>,
     pub(crate) permits: Permits,
     pub(crate) timing: Arc<Timing>,
-    holder: Holder,
+    pub(crate) holder: Holder,
     /// Why it has ended.
     reason: Option<LostReason>,
 }
@@ -157,10 +157,11 @@ impl Holding {
         micros(self.holder.renewed_until())
     }
 
-    /// When the rules must be called next.
+    /// When the rules must be called next. A renewal is due `lag` milliseconds later, by when its command can be sent.
     #[wasm_bindgen(js_name = wakeAt)]
-    pub fn wake_at(&self) -> f64 {
-        micros(self.holder.wake_at(&self.timing))
+    pub fn wake_at(&self, lag: f64) -> f64 {
+        let (at, end) = (self.holder.wake_at(&self.timing), self.holder.valid_until());
+        micros(if at < end { at.after(duration(lag)).min(end) } else { at })
     }
 
     /// How much earlier a renewal may be sent, to share a command with others.
@@ -181,10 +182,14 @@ impl Holding {
         millis(self.timing.attempt_timeout)
     }
 
-    /// Time has passed.
+    /// Time has passed: it is not after `now`, and a command that is sent from here on not before `sent`.
+    ///
+    /// The rules note when a renewal is planned, and it must not be later than its command is sent: otherwise no answer
+    /// would count as the answer to it.
     #[wasm_bindgen(js_name = onTimer)]
-    pub fn on_timer(&mut self, now: f64) -> HoldStep {
-        self.on(instant(now), HoldEvent::Timer, None)
+    pub fn on_timer(&mut self, now: f64, sent: f64) -> HoldStep {
+        let is_valid = self.holder.is_valid(instant(now));
+        self.on(instant(if is_valid { sent } else { now }), HoldEvent::Timer, None)
     }
 
     /// A renewal that was sent at `sent` is confirmed.

@@ -28,6 +28,7 @@ mod reply;
 mod request;
 mod slots;
 mod store;
+mod transaction;
 mod waiter;
 
 #[path = "../../../../src/error/mod.rs"]
