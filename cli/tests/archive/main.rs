@@ -1,6 +1,6 @@
 //! The release archive: what `cli/release/make` packs, `install.sh` installs, and the installed programs work.
 //!
-//! To pack programs takes a processor for a quarter of a minute, so `.ci/full packages` runs this, and not `cargo test`.
+//! To pack programs takes a processor for a quarter of a minute, so `.ci/full packages` runs this.
 
 #![cfg(unix)]
 

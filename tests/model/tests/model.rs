@@ -1,8 +1,8 @@
 //! The protocol as built holds its claims in every state of these worlds, and each deliberate mistake is found.
 //!
 //! A plain run leaves out the worlds with more than 200,000 states, and the mistakes that are found behind more.
-//! `MONGO_LEASE_MODEL=all` searches these too, as `.ci/full model` does, and `MONGO_LEASE_MODEL=large` the large worlds as
-//! well, which takes minutes.
+//! `MONGO_LEASE_MODEL=all` searches these too, as `.ci/full model` does. `MONGO_LEASE_MODEL=large` also searches the
+//! large worlds, which takes minutes.
 
 use std::time::Instant;
 
