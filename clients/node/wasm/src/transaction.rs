@@ -79,7 +79,7 @@ pub enum CommitStep {
     Repeat,
     /// It is not committed.
     NotCommitted,
-    /// Nobody knows, and nothing more is sent.
+    /// The outcome is unknown, and nothing more is sent.
     GiveUp,
 }
 
