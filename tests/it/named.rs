@@ -24,6 +24,7 @@ const PLACES: [(&str, &str); 20] = [
     ("tests/checker/src", "checker"),
     ("tests/frameworks/tests/it", "frameworks"),
     ("tests/pages/tests/it", "pages"),
+    ("tests/pages/tests/built", "pages"),
     ("examples/axum_service/tests/it", "axum_service"),
     ("examples/observability/tests/it", "observability"),
 ];

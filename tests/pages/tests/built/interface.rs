@@ -12,7 +12,7 @@ use mongo_lease_pages::packages::{Package, cargo, packages, root};
 use public_api::Builder;
 use serde_json::Value;
 
-use super::built;
+use super::links;
 
 /// The version of the format that `public-api` reads.
 const FORMAT: u64 = 57;
@@ -29,7 +29,7 @@ struct Written {
 /// Writes the interfaces of these packages. None if this rustdoc writes another format.
 fn write(packages: &[&Package]) -> Option<BTreeMap<String, Written>> {
     // The folder of the documentation: the dependencies of both are compiled once.
-    let (target, _guard) = built::folder();
+    let (target, _guard) = links::folder();
     let (rustdoc, folder) = (unstable_rustdoc(), target.to_str().expect("a readable path"));
     let mut arguments = vec!["doc", "--locked", "--no-deps", "--lib", "--target-dir", folder];
     // Without the package's name before them: the library is a dev-dependency of itself, and would mean that one.
@@ -157,7 +157,7 @@ fn the_public_interface_is_the_listing() {
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);
         settings.set_description(
-            "To accept a change: INSTA_UPDATE=always cargo test -p mongo-lease-pages interface",
+            "To accept a change: INSTA_UPDATE=always cargo test -p mongo-lease-pages --features built interface",
         );
         settings.bind(|| insta::assert_snapshot!(package.name.as_str(), listing));
     }
