@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The folders of tests, and the prefix of their names: none for the tests here.
-const PLACES: [(&str, &str); 20] = [
+const PLACES: [(&str, &str); 21] = [
     ("tests/it", ""),
     ("tests/alone", "alone"),
     ("src", "lib"),
