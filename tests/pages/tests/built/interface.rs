@@ -157,7 +157,8 @@ fn the_public_interface_is_the_listing() {
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);
         settings.set_description(
-            "To accept a change: INSTA_UPDATE=always cargo test -p mongo-lease-pages --features built interface",
+            "To accept a change: \
+             INSTA_UPDATE=always cargo test -p mongo-lease-pages --features built interface",
         );
         settings.bind(|| insta::assert_snapshot!(package.name.as_str(), listing));
     }
