@@ -3,7 +3,7 @@
 //! It runs for 6 s, or for the number of seconds in `AXUM_SERVICE_CROWD_SECONDS`, and on a busy machine until each
 //! lease was granted once.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -40,9 +40,9 @@ struct Held {
 struct Tally {
     statuses: BTreeMap<u16, usize>,
     held: Vec<Held>,
-    /// When the state of a lease became uncertain: by a 503, or a broken connection. The call may have been granted the
-    /// lease, which then lasts for its ttl.
-    doubts: Vec<(String, u128)>,
+    /// How often the state of a lease became uncertain: by a 503, or a broken connection. The call may have been
+    /// granted the lease, which then lasts for its ttl.
+    doubts: usize,
     broken: usize,
 }
 
@@ -88,14 +88,14 @@ struct Visitor {
 
 impl Visitor {
     /// Repeats the request until it is answered: the process may have been killed.
-    async fn ask(&mut self, lease: &str, method: Method, path: &str) -> Answer {
+    async fn ask(&mut self, method: Method, path: &str) -> Answer {
         loop {
             let address = self.place.address().to_owned();
             match self.client.try_ask(method.clone(), &address, path, None).await {
                 Ok(answer) => {
                     *self.seen.statuses.entry(answer.status.as_u16()).or_default() += 1;
                     if answer.status == StatusCode::SERVICE_UNAVAILABLE {
-                        self.seen.doubts.push((lease.to_owned(), now_us()));
+                        self.seen.doubts += 1;
                     }
                     return answer;
                 }
@@ -103,7 +103,7 @@ impl Visitor {
                     let is_dead = self.place.victim_is_dead.load(Ordering::Acquire);
                     assert!(is_dead && address == self.place.addresses[0], "{address}: {error:?}");
                     self.seen.broken += 1;
-                    self.seen.doubts.push((lease.to_owned(), now_us()));
+                    self.seen.doubts += 1;
                 }
             }
         }
@@ -115,39 +115,38 @@ impl Visitor {
     }
 
     async fn pay(&mut self, key: usize) {
-        let lease = format!("invoice {key}");
         let path = format!("/invoices/{key}/payment?work_ms=3");
-        let paid = self.ask(&lease, Method::POST, &path).await;
+        let paid = self.ask(Method::POST, &path).await;
         if paid.status == StatusCode::OK {
             let us = |field: &str| paid.body[field].as_u64().map(u128::from).expect("a time");
             let (from_us, to_us) = (us("fromUs"), us("toUs"));
-            self.saw(Held { key: lease, from_us, to_us, token: token(&paid) });
+            let key = format!("invoice {key}");
+            self.saw(Held { key, from_us, to_us, token: token(&paid) });
         }
     }
 
     async fn lock(&mut self, key: usize, id: &str) {
-        let lease = format!("lock {key}");
         let path = format!("/lock/{key}/{id}");
         let asked = Instant::now();
-        let doubts = self.seen.doubts.len();
+        let doubts = self.seen.doubts;
         let asking = format!("{path}?ttl_ms={}", TTL.as_millis());
-        let taken = self.ask(&lease, Method::POST, &asking).await;
+        let taken = self.ask(Method::POST, &asking).await;
         if taken.status != StatusCode::OK {
             return;
         }
         let from_us = now_us();
         // The work: a query of the lock.
-        let look = self.ask(&lease, Method::GET, &format!("/lock/{key}")).await;
+        let look = self.ask(Method::GET, &format!("/lock/{key}")).await;
         if asked.elapsed() < TTL {
             let held = look.status == StatusCode::OK && look.body["held"] == true;
             assert!(held || look.status == StatusCode::SERVICE_UNAVAILABLE, "{look:?}");
             let to_us = now_us();
             let token = token(&taken);
-            self.saw(Held { key: lease.clone(), from_us, to_us, token });
+            self.saw(Held { key: format!("lock {key}"), from_us, to_us, token });
         }
-        let released = self.ask(&lease, Method::DELETE, &path).await;
+        let released = self.ask(Method::DELETE, &path).await;
         // The lock may have expired on a busy machine, and an unanswered release may have been applied.
-        let is_sure = asked.elapsed() < TTL && doubts == self.seen.doubts.len();
+        let is_sure = asked.elapsed() < TTL && doubts == self.seen.doubts;
         assert!(released.status != StatusCode::CONFLICT || !is_sure, "lost: {released:?}");
     }
 }
@@ -159,38 +158,6 @@ fn check_exclusion(all: &mut [Held]) {
         assert!(pair[0].to_us <= pair[1].from_us, "two holders: {pair:?}");
         assert!(pair[0].token < pair[1].token, "tokens out of order: {pair:?}");
     }
-}
-
-/// The longest time for which a lease had no holder.
-///
-/// Many clients wanted it all the time. Times that an uncertain state explains do not count.
-fn longest_gap(
-    all: &[Held],
-    doubts: &[(String, u128)],
-    from_us: u128,
-    to_us: u128,
-) -> (Duration, String) {
-    // The history of each lease: the start and the end of each span.
-    let mut happened: HashMap<&str, Vec<(u128, u128)>> = HashMap::new();
-    for held in all {
-        happened.entry(&held.key).or_default().push((held.from_us, held.to_us));
-    }
-    assert_eq!(happened.len(), 2 * KEYS, "not every lease was ever granted: {happened:?}");
-    for (key, at_us) in doubts {
-        happened.entry(key).or_default().push((*at_us, *at_us));
-    }
-    let mut longest = (0, "");
-    for (key, mut times) in happened {
-        times.push((to_us, to_us));
-        times.sort_unstable();
-        let mut before = from_us;
-        for (from_us, to_us) in times {
-            longest = longest.max((from_us.saturating_sub(before), key));
-            before = before.max(to_us);
-        }
-    }
-    let gap = Duration::from_micros(u64::try_from(longest.0).expect("a short time"));
-    (gap, longest.1.to_owned())
 }
 
 /// After the crowd, each lease becomes free once its last grant has expired.
@@ -228,7 +195,6 @@ async fn two_hundred_clients_and_a_kill_cause_no_double_or_stuck_lock() {
         granted: Mutex::default(),
     });
     let started = Instant::now();
-    let started_us = now_us();
     let end = started + Duration::from_secs(seconds);
     let client = Client::new();
     let mut clients = JoinSet::new();
@@ -256,23 +222,20 @@ async fn two_hundred_clients_and_a_kill_cause_no_double_or_stuck_lock() {
     let mut all = Vec::new();
     let mut statuses: BTreeMap<u16, usize> = BTreeMap::new();
     let mut broken = 0;
-    let mut doubts = Vec::new();
     while let Some(seen) = clients.join_next().await {
         let seen = seen.expect("no client has failed");
         all.extend(seen.held);
         broken += seen.broken;
-        doubts.extend(seen.doubts);
         for (status, count) in seen.statuses {
             *statuses.entry(status).or_default() += count;
         }
     }
-    let ended_us = now_us();
     check_exclusion(&mut all);
-    let (gap, key) = longest_gap(&all, &doubts, started_us, ended_us);
-    eprintln!("{statuses:?}, {} held, {broken} broken, longest gap {gap:?} ({key})", all.len());
+    let granted: BTreeSet<&str> = all.iter().map(|held| held.key.as_str()).collect();
+    assert_eq!(granted.len(), 2 * KEYS, "not every lease was ever granted: {granted:?}");
+    eprintln!("{statuses:?}, {} held, {broken} broken", all.len());
     let known = [200, 409, 503];
     assert!(statuses.keys().all(|status| known.contains(status)), "{statuses:?}");
-    assert!(gap < TTL + MAX_CLOCK_SKEW + SLACK, "{key} was stuck for {gap:?}");
     everything_is_free(&client, &survivor.address).await;
     survivor.terminate();
     let (status, said) = survivor.end().await;
