@@ -79,16 +79,21 @@ async fn a_failure_that_nobody_has_named_passes_within_the_wait() {
 #[tokio::test]
 async fn a_failure_that_nobody_has_named_leaves_a_retry_open() {
     let (server, _database, leases) = lent_setup().await;
+    let mut answered = 0;
     for code in PASSING {
         let failing = FailCommand::on(&["findAndModify"]).error_code(code);
         let guard = failing.enable(server.uri()).await;
         let wait = Duration::from_millis(300);
         let error = leases.acquire(code.to_string()).wait(wait).await.unwrap_err();
         guard.disable().await;
-        let Error::WaitTimeout { source: Some(source), .. } = &error else { panic!("{error}") };
-        assert!(matches!(**source, Error::Unknown { .. }), "{code}: {error}");
+        let Error::WaitTimeout { source, .. } = &error else { panic!("{error}") };
         assert!(error.is_transient(), "{code}: {error}");
+        // On a busy machine the time may be over before the first answer.
+        let Some(source) = source else { continue };
+        assert!(matches!(**source, Error::Unknown { .. }), "{code}: {error}");
+        answered += 1;
     }
+    assert!(answered > 0, "no code was ever answered");
     // A sure refusal ends the wait.
     let guard = FailCommand::on(&["findAndModify"]).error_code(13).enable(server.uri()).await;
     let error = leases.acquire("refused").await.unwrap_err();
