@@ -1,6 +1,6 @@
 //! Why an attempt at a command failed, and whether its write may have been applied.
 
-use mongo_lease_core::commands::{DecodeError, StatementError};
+use mongo_lease_core::commands::{DecodeError, StatementError, Unconfirmed};
 use mongo_lease_core::rules::{Advice, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED, outcome};
 use mongodb::bson::{Bson, Deserializer, Document};
 use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
@@ -131,6 +131,11 @@ pub(crate) fn driver_outcome(error: &DriverError) -> Outcome {
         // The connection broke, or the reply could not be read.
         _ => MAYBE_APPLIED,
     }
+}
+
+/// The failure of a write that is not confirmed: it may have been applied, and nothing more of it happens.
+pub(crate) fn not_confirmed(Unconfirmed { message, .. }: Unconfirmed) -> Failure {
+    Failure { outcome: MAYBE_APPLIED, cause: Cause::WriteConcern(message) }
 }
 
 /// The failure for a reply that is not what it should be.

@@ -55,10 +55,17 @@ impl InMemory for FindHolders {
                 value: Some(grant.value),
                 id: Some(grant.id),
                 sent: Some(grant.sent),
+                acquired_at: DateTime::from_timestamp_millis(grant.acquired_at),
             });
             Some(SharedSnapshot { lease: snapshot::read(leases, name)?, holders: seen.collect() })
         };
         wanted.into_iter().filter_map(found).collect()
+    }
+}
+
+impl InMemory for FindWritten {
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Vec<SharedSnapshot> {
+        FindHolders { grants: self.grants.clone() }.carry_out(leases, sent)
     }
 }
 

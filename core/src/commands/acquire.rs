@@ -33,6 +33,10 @@ impl Command for SlowAcquire {
         upsert(collection, query, merge("$$ROOT", self.changes(sent)), fields)
     }
 
+    fn relies_on(&self, reply: &AcquireReply) -> Reliance {
+        self.request.relies_on(reply)
+    }
+
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {
         let found = read(reply, &self.request)?;
         let LeaseSnapshot { info, server_ms, .. } = found.snapshot;

@@ -85,6 +85,7 @@ fn own_share(record: &Document, request: &AcquireRequest) -> Option<Own> {
     let share = GrantedShare {
         permits: permits.unwrap_or(request.permits),
         expires_at: snapshot::date(record, holder::EXPIRES_AT),
+        acquired_at: snapshot::date(record, holder::ACQUIRED_AT),
     };
     Some((GrantId::from(record.get_str(holder::ID).ok()?), Some(share)))
 }

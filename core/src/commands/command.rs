@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::bson::Document;
+use super::confirm::Reliance;
+use crate::bson::{Document, Timestamp};
 use crate::rules::outcome::Outcome;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
@@ -21,6 +22,16 @@ pub trait Command: Send + Sync + 'static {
     /// a server that has no majority reads.
     fn needs_majority_read(&self) -> bool {
         false
+    }
+
+    /// The time up to which this read has to see all writes of which a majority has to know.
+    fn sees_all_until(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// The writes that somebody relies on after this reply. By default one that no read can show.
+    fn relies_on(&self, _reply: &Self::Reply) -> Reliance {
+        Reliance::Untraceable
     }
 
     /// Decodes a reply without an error. `sent` is the moment given to `build`.

@@ -119,6 +119,10 @@ impl Command for FastAcquire {
         upsert(collection, self.filter(), replacement, fields)
     }
 
+    fn relies_on(&self, reply: &AcquireReply) -> Reliance {
+        self.request.relies_on(reply)
+    }
+
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {
         let found = snapshot::read(document(reply)?);
         Ok(self.read(found, sent, self.request.token(reply)?))
@@ -254,6 +258,10 @@ impl Command for FastAdmit {
         let mut fields = fast_projection(&self.request.value, self.grant_id().as_str());
         fields.insert(HAS_QUEUE, not(queue::is_empty()));
         upsert(collection, query, self.admitted_or_unchanged(sent), fields)
+    }
+
+    fn relies_on(&self, reply: &AcquireReply) -> Reliance {
+        self.request.relies_on(reply)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {

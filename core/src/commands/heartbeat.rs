@@ -49,6 +49,11 @@ impl Command for Heartbeat {
         update_each(collection, statements)
     }
 
+    fn relies_on(&self, _beaten: &Matched) -> Reliance {
+        // A promotion that counts from it is told when a majority has both.
+        Reliance::Nothing
+    }
+
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
         decode_update(reply, sent)
     }

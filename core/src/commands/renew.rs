@@ -109,8 +109,24 @@ impl Command for RenewMany {
         update_each(collection, by_time.into_iter().map(statement).collect())
     }
 
+    fn relies_on(&self, renewed: &Matched) -> Reliance {
+        renewal_relies_on(&self.grants, renewed)
+    }
+
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
         decode_update(reply, sent)
+    }
+}
+
+/// The writes that somebody relies on after a renewal of these grants: all of them, if any was matched.
+pub(super) fn renewal_relies_on(grants: &[RenewalTarget], renewed: &Matched) -> Reliance {
+    let trace = |grant: &RenewalTarget| {
+        // It has a token already.
+        Trace::Grant { key: GrantKey::clone(&grant.key), sent: renewed.sent, acquired_at: None }
+    };
+    match renewed.matched {
+        0 => Reliance::Nothing,
+        _ => Reliance::Writes(grants.iter().map(trace).collect()),
     }
 }
 
@@ -151,6 +167,14 @@ impl Command for Resume {
         resumed.insert(grant_field(grant::MAX_CLOCK_SKEW_MS), skew);
         resumed.insert(grant_field(grant::WRITES), one_more_write());
         find_and_modify(collection, query, set(resumed), snapshot::projection())
+    }
+
+    fn relies_on(&self, resumed: &Self::Reply) -> Reliance {
+        let key = || GrantKey::new(self.key.name(), self.key.value(), &self.fresh_id);
+        let on = |(sent, seen): &(Instant, LeaseSnapshot)| {
+            Reliance::on_grant(key(), *sent, seen.info.acquired_at)
+        };
+        resumed.as_ref().map_or(Reliance::Nothing, on)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, DecodeError> {

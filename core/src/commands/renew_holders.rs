@@ -1,5 +1,6 @@
 //! Renew holders: prolongs the grants of one process.
 
+use super::renew::renewal_relies_on;
 use super::*;
 
 /// The most ids of a statement: for each holder of each of its leases, the server walks over all of them.
@@ -39,6 +40,10 @@ impl Command for RenewHolders {
             .iter()
             .map(|(name, grants)| renewed(*name, doc! { "$all": ids(grants) }, grants, sent));
         update_many(collection, together.chain(alone).collect())
+    }
+
+    fn relies_on(&self, renewed: &Matched) -> Reliance {
+        renewal_relies_on(&self.grants, renewed)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {

@@ -5,16 +5,18 @@ use crate::rules::ids::CallId;
 use crate::rules::time::Instant;
 use crate::rules::tombstone::is_tombstone;
 
-use super::super::SENT;
 use super::super::decode::{admitted, fields, replacement, update};
+use super::super::{SENT, TOKEN};
 use super::checks::{at, date, rows, text, time};
 use super::{Decoder, decoder, holder_checks};
 use crate::commands::Command;
-use crate::commands::find::FindHolders;
+use crate::commands::confirm::FindWritten;
+use crate::commands::find::{FindHolders, SharedSnapshot};
 use crate::commands::snapshot;
 use crate::commands::watch::{self, StreamEvent};
 
-pub(super) const DECODERS: [Decoder; 2] = [
+pub(super) const DECODERS: [Decoder; 3] = [
+    decoder("confirm::FindWritten", holder_checks::batches, find_written),
     decoder("find::FindHolders", holder_checks::batches, find_holders),
     decoder("watch::decode", events, watch),
 ];
@@ -64,7 +66,16 @@ fn is_recheck(promoted: &str, call_id: &CallId) -> bool {
 /// A renewal believes that a holder is still there, and which command has written it.
 fn find_holders(reply: &Document) -> bool {
     let look = FindHolders { grants: Vec::new() };
-    let Ok(found) = look.decode(reply, SENT) else { return false };
+    look.decode(reply, SENT).is_ok_and(|found| are_in(reply, found))
+}
+
+/// The same of what a majority has.
+fn find_written(reply: &Document) -> bool {
+    let look = FindWritten { grants: Vec::new(), after: TOKEN };
+    look.decode(reply, SENT).is_ok_and(|found| are_in(reply, found))
+}
+
+fn are_in(reply: &Document, found: Vec<SharedSnapshot>) -> bool {
     let rows = rows(reply).expect("rows");
     assert_eq!(found.len(), rows.len());
     let mut has_any = false;

@@ -1,0 +1,132 @@
+//! Confirms writes that were applied, and that no majority has yet.
+//!
+//! One majority read at a time, for as many writes as it holds. It waits for the oldest of them, so at most one slot of
+//! a manager waits for majorities. The writes that were made later are confirmed by the same read if it shows them, and
+//! otherwise by the next one.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use mongo_lease_core::commands::{
+    Command, Reliance, SharedSnapshot, Trace, Unconfirmed, are_shown,
+};
+use mongo_lease_core::rules::{Advice, Instant, RETRY};
+use mongodb::bson::Timestamp;
+use tokio::sync::oneshot;
+
+use super::confirmer::AwaitedWrites;
+use super::{AttemptResult, AttemptTime, Runner};
+use crate::failure::not_confirmed;
+use crate::mistake::{Mistake, is_made};
+
+/// How long one read waits. If a majority takes longer, the next read waits on. A read that a failover has left without
+/// an answer delays the others by no more than this.
+const READ_TIME: Duration = Duration::from_secs(2);
+/// The same where all commands share few slots.
+const READ_TIME_IN_FEW_SLOTS: Duration = Duration::from_millis(300);
+
+/// How long a measurement of a late majority may take.
+const MEASURE_TIME: Duration = Duration::from_secs(30);
+
+impl Runner {
+    /// How long a write has lately taken from its sending to its confirmation by a majority.
+    pub(crate) fn majority_delay(&self) -> Duration {
+        self.shared.confirmer.delay()
+    }
+
+    /// Measures how late the majority is, by a command that was sent at `sent` and on whose write nobody relies.
+    pub(super) fn measure(&self, at: Timestamp, sent: Instant) {
+        let deadline = sent.after(MEASURE_TIME);
+        let (traces, is_late, sender) = (Vec::new(), true, None);
+        let waiting = AwaitedWrites { traces, sent, deadline, is_late, sender };
+        if self.shared.confirmer.may_measure() && self.shared.confirmer.add(at, waiting) {
+            self.spawn(self.clone().read_until_all_are_told());
+        }
+    }
+
+    /// The reply of a command that was sent at `sent`, when a majority has its writes. Otherwise they are maybe
+    /// applied: a failover has undone them, or no majority has had them by the deadline.
+    pub(crate) async fn confirmed<C: Command>(
+        &self,
+        command: &C,
+        reply: C::Reply,
+        unconfirmed: Unconfirmed,
+        sent: Instant,
+        deadline: Instant,
+    ) -> AttemptResult<C::Reply> {
+        let Reliance::Writes(traces) = command.relies_on(&reply) else {
+            return Err(not_confirmed(unconfirmed));
+        };
+        let found = self.shown(traces.clone(), unconfirmed.clone(), sent, deadline).await?;
+        let are_shown = are_shown(&traces, &found, self.clock().now());
+        match are_shown || is_made(Mistake::AnyAnswerConfirms) {
+            true => Ok(reply),
+            false => Err(not_confirmed(unconfirmed)),
+        }
+    }
+
+    /// The leases of these writes as a majority has them, as soon as it has all writes up to these.
+    pub(crate) async fn shown(
+        &self,
+        traces: Vec<Trace>,
+        unconfirmed: Unconfirmed,
+        sent: Instant,
+        deadline: Instant,
+    ) -> AttemptResult<Vec<SharedSnapshot>> {
+        self.shown_in(traces, unconfirmed, sent, deadline, false).await
+    }
+
+    /// The same. With `is_late` the read sees everything up to the time of these writes in any case: that is the time
+    /// of a whole batch, and later than some of its writes.
+    pub(crate) async fn shown_in(
+        &self,
+        traces: Vec<Trace>,
+        unconfirmed: Unconfirmed,
+        sent: Instant,
+        deadline: Instant,
+        is_late: bool,
+    ) -> AttemptResult<Vec<SharedSnapshot>> {
+        let (sender, receiver) = oneshot::channel();
+        let waiting = AwaitedWrites { traces, sent, deadline, is_late, sender: Some(sender) };
+        if self.shared.confirmer.add(unconfirmed.at, waiting) {
+            self.spawn(self.clone().read_until_all_are_told());
+        }
+        match self.clock().before(deadline, receiver).await {
+            Some(Ok(found)) => Ok(found),
+            Some(Err(_)) | None => Err(not_confirmed(unconfirmed)),
+        }
+    }
+
+    /// Boxed, because a read is an attempt too.
+    fn read_until_all_are_told(self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(async move {
+            let confirmer = &self.shared.confirmer;
+            let mut delays = None;
+            while let Some((look, asked)) = confirmer.next(self.clock().now()) {
+                let has_few = self.shared.pace.is_some();
+                let time = if has_few { READ_TIME_IN_FEW_SLOTS } else { READ_TIME };
+                let deadline = self.clock().now().after(time);
+                let after = look.after;
+                let read = self.start(look, AttemptTime::from(deadline), |_, _| ());
+                match self.clock().before(deadline, read).await {
+                    Some(Ok(found)) => {
+                        delays = None;
+                        confirmer.tell(after, asked, &found, self.clock().now());
+                    }
+                    Some(Err(failure)) if failure.outcome.advice != Advice::Retry => {
+                        return confirmer.give_up();
+                    }
+                    // It has waited for its whole time.
+                    None => confirmer.put_back(asked),
+                    Some(Err(failure)) if failure.is_blocked() => confirmer.put_back(asked),
+                    Some(Err(_)) => {
+                        confirmer.put_back(asked);
+                        let delays =
+                            delays.get_or_insert_with(|| Box::new(self.clock().jittered(RETRY)));
+                        self.clock().sleep(delays.next().unwrap_or(RETRY.longest)).await;
+                    }
+                }
+            }
+        })
+    }
+}
