@@ -90,6 +90,11 @@ impl Failure {
         self.server_code() == Some(READ_CONCERN_MAJORITY_NOT_ENABLED)
     }
 
+    /// Whether no read of this manager will be answered any more.
+    pub(crate) fn ends_all_reads(&self) -> bool {
+        self.is_no_majority_read() || matches!(self.cause, Cause::ShutDown | Cause::Unsupported(_))
+    }
+
     /// The same failure, maybe applied if an earlier or another attempt may have been.
     pub(crate) fn or_maybe(mut self, maybe_applied: bool) -> Failure {
         self.outcome.maybe_applied |= maybe_applied;

@@ -76,6 +76,11 @@ impl Late {
         at <= self.newest || self.writes.is_empty()
     }
 
+    /// The time of the newest write that the majority has; `None` if it has all.
+    pub(crate) fn reached(&self) -> Option<Timestamp> {
+        (!self.writes.is_empty()).then_some(self.newest)
+    }
+
     /// When the majority has all writes up to this time; `None` if it has them.
     pub(crate) fn due_ms(&self, at: Timestamp) -> Option<i64> {
         if self.has(at) {

@@ -267,6 +267,11 @@ impl Collection<'_> {
         self.leases.last_write
     }
 
+    /// A majority has all writes up to this time.
+    pub fn majority_time(&self) -> Timestamp {
+        self.leases.late.as_ref().and_then(Late::reached).unwrap_or(self.leases.last_write)
+    }
+
     /// The document of this name.
     pub fn get(&self, name: &str) -> Option<&LeaseDocument> {
         self.shared(name).map(Arc::as_ref)

@@ -115,7 +115,7 @@ fn claim(place: usize, acquire: &FastAcquire, granted: &FastAcquired) -> Claim<A
     let request = &acquire.request;
     let key = GrantKey::new(&request.name, &request.value, &acquire.grant_id());
     // The reply to a batch does not show the documents.
-    let traces = Some(vec![Trace::Grant { key, sent: granted.sent, acquired_at: None }]);
+    let traces = Some(vec![Trace::Made { key, sent: granted.sent, acquired_at: None }]);
     let acquire = acquire.clone();
     let tell = move |found: &[SharedSnapshot], _now: Instant| {
         let found = found.iter().map(|found| found.lease.clone()).collect();

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mongo_lease_core::commands::{
-    DecodeError, Delete, End, Ended, FindLeases, LeaseSnapshot, ReleaseTarget, Reliance,
-    StatementError, Tombstone, Unconfirmed, reply,
+    DecodeError, Delete, End, Ended, FindLeases, LeaseSnapshot, ReleaseTarget, SharedSnapshot,
+    StatementError, Tombstone, Trace, Unconfirmed, are_shown, reply,
 };
 use mongo_lease_core::rules::{Applied, Instant, Lane, MAYBE_APPLIED, REFUSED};
 use mongo_lease_core::spec::EndScope;
@@ -107,14 +107,17 @@ impl BatchOp for ReleaseBatch {
         };
         // A call that leaves a queue need not be there: no other command finds more of it.
         let are_all = |ended: Ended| ended.are_all_of(items.len()) || self.leaves_queues();
+        let is_first = items.iter().all(|item| item.earlier == PriorEffect::NotApplied);
         let ended = match ended {
             Applied::Confirmed(ended) => ended,
-            Applied::Unconfirmed(ended, why) if are_all(ended) => {
-                let claim =
-                    |item: &EndItem| Claim::all(Reliance::on_ends([&item.target]), EndReply::Ended);
-                return Ok(Attempted::Unconfirmed(items.iter().map(claim).collect(), why));
+            // That there was nothing to end counts at once, unless an earlier command may have ended it.
+            Applied::Unconfirmed(ended, _) if ended.count == 0 && is_first && !are_all(ended) => {
+                ended
             }
-            Applied::Unconfirmed(_, why) => return Err(not_confirmed(why)),
+            Applied::Unconfirmed(ended, why) => {
+                let claims = items.iter().map(|item| claim(item, are_all(ended))).collect();
+                return Ok(Attempted::Unconfirmed(claims, why));
+            }
         };
         let all = |reply: fn(&EndItem) -> EndReply| {
             Ok(Attempted::Answers(items.iter().map(|item| Ok(reply(item))).collect()))
@@ -123,7 +126,6 @@ impl BatchOp for ReleaseBatch {
             return all(|_| EndReply::Ended);
         }
         // One that goes alone may be of a form that the query below does not read.
-        let is_first = items.iter().all(|item| item.earlier == PriorEffect::NotApplied);
         if ended.count == 0 && (is_first || items.len() == 1) {
             return all(|item| EndReply::NotEnded(item.earlier));
         }
@@ -267,6 +269,26 @@ impl Failure {
         let response: Document = error.server_response()?.as_ref().try_into().ok()?;
         reply::token(&response).ok()
     }
+}
+
+/// The answer to one release of a command that no majority has yet, where the command has ended all of its grants or
+/// some of them.
+///
+/// A grant that is gone was ended by this command, or was not there. One that is still there needs another command, or a
+/// failover has undone its end.
+fn claim(item: &EndItem, are_all: bool) -> Claim<EndReply> {
+    let (traces, earlier) = (vec![Trace::End(item.target.clone())], item.earlier);
+    let wanted = traces.clone();
+    let tell = move |found: &[SharedSnapshot], now: Instant| match (
+        are_shown(&wanted, found, now),
+        are_all,
+    ) {
+        (true, true) => Some(EndReply::Ended),
+        (true, false) => Some(EndReply::Gone(earlier.max(PriorEffect::CutOff))),
+        (false, true) => None,
+        (false, false) => Some(EndReply::NotEnded(PriorEffect::Unanswered)),
+    };
+    Claim { traces: Some(traces), tell: Box::new(tell) }
 }
 
 /// Tells which of the items this command released. Each is a grant in the plain form.

@@ -221,10 +221,8 @@ impl Inner {
             (*number, holding.on(HoldEvent::Applied(sent), None))
         };
         self.note(batch.members.iter().map(applied).collect());
-        let trace = |(_, holding): &NumberedHolding| {
-            let key = GrantKey::clone(&holding.key);
-            Trace::Grant { key, sent, acquired_at: None }
-        };
+        let trace =
+            |(_, holding): &NumberedHolding| Trace::Prolonged(GrantKey::clone(&holding.key), sent);
         let traces = batch.members.iter().map(trace).collect();
         let ends = batch.members.iter().map(|(_, it)| sent.after(it.timing.validity()));
         let deadline = ends.max().unwrap_or(sent);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use mongo_lease_core::commands::{FindWritten, SharedSnapshot, Trace};
+use mongo_lease_core::commands::{FindWritten, SharedSnapshot, Trace, Written};
 use mongo_lease_core::rules::Instant;
 use mongodb::bson::Timestamp;
 use tokio::sync::oneshot;
@@ -21,6 +21,8 @@ struct State {
     next_number: u64,
     /// In the order of their times.
     waiting: BTreeMap<(Timestamp, u64), AwaitedWrites>,
+    /// A majority has all writes up to this time.
+    reached: Option<Timestamp>,
     /// Whether a task reads.
     is_read: bool,
     /// Whether the delay may be measured.
@@ -45,8 +47,14 @@ pub(super) struct AwaitedWrites {
 pub(super) type Asked = BTreeMap<(Timestamp, u64), AwaitedWrites>;
 
 impl AwaitedWrites {
-    fn is_wanted(&self) -> bool {
-        self.sender.as_ref().is_none_or(|sender| !sender.is_closed())
+    /// Whether anybody waits for them. A measurement is for nobody.
+    fn is_wanted(&self, measures: bool) -> bool {
+        self.sender.as_ref().map_or(measures, |sender| !sender.is_closed())
+    }
+
+    /// Whether an earlier state than that of their time may show them. One of before a grant shows its end, too.
+    fn may_show_early(&self) -> bool {
+        !self.is_late && !self.traces.iter().any(Trace::is_absence)
     }
 }
 
@@ -55,6 +63,7 @@ impl Default for Confirmer {
         Confirmer(Lock::new(State {
             next_number: 0,
             waiting: BTreeMap::new(),
+            reached: None,
             is_read: false,
             measures: true,
             delay: Duration::ZERO,
@@ -79,42 +88,48 @@ impl Confirmer {
     }
 
     /// The next read, and the writes that it is to show; `None` if nobody waits for any.
+    ///
+    /// It waits for the oldest write alone. Where a majority is known to have newer ones, it shows all up to these.
     pub(super) fn next(&self, now: Instant) -> Option<(FindWritten, Asked)> {
         let mut state = self.0.lock();
-        state.waiting.retain(|_, it| it.is_wanted() && now < it.deadline);
-        let Some((&(after, _), _)) = state.waiting.first_key_value() else {
+        let measures = state.measures;
+        state.waiting.retain(|_, it| it.is_wanted(measures) && now < it.deadline);
+        let Some((&(oldest, _), _)) = state.waiting.first_key_value() else {
             state.is_read = false;
             return None;
         };
-        let (mut grants, mut asked) = (Vec::new(), Asked::new());
-        while let Some(next) = state.waiting.first_entry() {
-            if !grants.is_empty() && grants.len() + next.get().traces.len() > GRANTS_MAX {
+        let after = state.reached.map_or(oldest, |reached| reached.max(oldest));
+        let (mut holders, mut asked) = (BTreeMap::<String, BTreeSet<String>>::new(), Asked::new());
+        let is_told = |(key, it): (&(Timestamp, u64), &AwaitedWrites)| {
+            (key.0 <= after || it.may_show_early()).then_some(*key)
+        };
+        let told: Vec<_> = state.waiting.iter().filter_map(is_told).collect();
+        let mut grants = 0;
+        for key in told {
+            if grants >= GRANTS_MAX {
                 break;
             }
-            grants.extend(next.get().traces.iter().map(|trace| trace.key().clone()));
-            let (key, waiting) = next.remove_entry();
+            let Some(waiting) = state.waiting.remove(&key) else { continue };
+            grants += waiting.traces.len();
+            for (name, value) in waiting.traces.iter().map(Trace::holder) {
+                holders.entry(name.to_owned()).or_default().insert(value.to_owned());
+            }
             asked.insert(key, waiting);
         }
-        Some((FindWritten { grants, after }, asked))
+        Some((FindWritten { holders, after }, asked))
     }
 
     /// Tells the callers what a read has shown. Those whose writes are later than it, and not in it, wait on.
-    pub(super) fn tell(
-        &self,
-        after: Timestamp,
-        asked: Asked,
-        found: &[SharedSnapshot],
-        now: Instant,
-    ) {
-        let by_name: HashMap<&str, &SharedSnapshot> =
-            found.iter().map(|found| (found.lease.info.name.as_str(), found)).collect();
+    pub(super) fn tell(&self, after: Timestamp, asked: Asked, written: &Written, now: Instant) {
+        let found = written.found.iter().map(|found| (found.lease.info.name.as_str(), found));
+        let by_name: HashMap<&str, &SharedSnapshot> = found.collect();
+        let mut state = self.0.lock();
+        state.reached = state.reached.max(written.until);
+        drop(state);
         for ((at, number), waiting) in asked {
-            let shows = |trace: &Trace| {
-                // A read from before a grant shows it no more than one from behind its end.
-                matches!(trace, Trace::Grant { .. })
-                    && trace.is_shown(by_name.get(trace.key().name()).copied(), now)
-            };
-            if at > after && (waiting.is_late || !waiting.traces.iter().all(shows)) {
+            let found = |trace: &Trace| by_name.get(trace.holder().0).copied();
+            let shows = |trace: &Trace| trace.is_shown(found(trace), now);
+            if at > after && !(waiting.may_show_early() && waiting.traces.iter().all(shows)) {
                 self.0.lock().waiting.insert((at, number), waiting);
                 continue;
             }
@@ -123,10 +138,10 @@ impl Confirmer {
             // A command that wrote nothing waited for an earlier write, so it shows less than the delay.
             state.delay = if waiting.sender.is_some() { took } else { took.max(state.delay) };
             drop(state);
-            let names: BTreeSet<&str> = waiting.traces.iter().map(|it| it.key().name()).collect();
+            let names: BTreeSet<&str> = waiting.traces.iter().map(|it| it.holder().0).collect();
             let own = names.iter().filter_map(|name| by_name.get(name).copied().cloned());
             let own = own.map(|found| match is_made(Mistake::EchoIgnored) {
-                true => newest(found, now),
+                true => with_echo(found, waiting.sent),
                 false => found,
             });
             if let Some(sender) = waiting.sender {
@@ -171,9 +186,9 @@ impl Confirmer {
     }
 }
 
-/// The document with the newest echo that it can have.
-fn newest(mut found: SharedSnapshot, now: Instant) -> SharedSnapshot {
-    let echo = i64::try_from(now.as_micros()).ok();
+/// The document with the echo of a command that was sent at this moment.
+fn with_echo(mut found: SharedSnapshot, sent: Instant) -> SharedSnapshot {
+    let echo = i64::try_from(sent.as_micros()).ok();
     found.lease.sent = echo;
     found.holders.iter_mut().for_each(|holder| holder.sent = echo);
     found

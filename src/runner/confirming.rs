@@ -10,7 +10,7 @@ use std::time::Duration;
 use mongo_lease_core::commands::{
     Command, Reliance, SharedSnapshot, Trace, Unconfirmed, are_shown,
 };
-use mongo_lease_core::rules::{Advice, Instant, RETRY};
+use mongo_lease_core::rules::{Instant, RETRY};
 use mongodb::bson::Timestamp;
 use tokio::sync::oneshot;
 
@@ -24,6 +24,9 @@ use crate::mistake::{Mistake, is_made};
 const READ_TIME: Duration = Duration::from_secs(2);
 /// The same where all commands share few slots.
 const READ_TIME_IN_FEW_SLOTS: Duration = Duration::from_millis(300);
+
+/// How much longer a read that is not answered is waited for, before another one is sent beside it.
+const HANGING_TIME: Duration = Duration::from_secs(8);
 
 /// How long a measurement of a late majority may take.
 const MEASURE_TIME: Duration = Duration::from_secs(30);
@@ -107,17 +110,19 @@ impl Runner {
                 let time = if has_few { READ_TIME_IN_FEW_SLOTS } else { READ_TIME };
                 let deadline = self.clock().now().after(time);
                 let after = look.after;
-                let read = self.start(look, AttemptTime::from(deadline), |_, _| ());
-                match self.clock().before(deadline, read).await {
-                    Some(Ok(found)) => {
+                let mut read = self.start(look, AttemptTime::from(deadline), |_, _| ());
+                match self.clock().before(deadline, &mut read).await {
+                    Some(Ok(written)) => {
                         delays = None;
-                        confirmer.tell(after, asked, &found, self.clock().now());
+                        confirmer.tell(after, asked, &written, self.clock().now());
                     }
-                    Some(Err(failure)) if failure.outcome.advice != Advice::Retry => {
-                        return confirmer.give_up();
+                    Some(Err(failure)) if failure.ends_all_reads() => return confirmer.give_up(),
+                    // It is not answered, and keeps its slot. Others like it would take all slots.
+                    None => {
+                        confirmer.put_back(asked);
+                        let _ = self.clock().before(deadline.after(HANGING_TIME), read).await;
                     }
                     // It has waited for its whole time.
-                    None => confirmer.put_back(asked),
                     Some(Err(failure)) if failure.is_blocked() => confirmer.put_back(asked),
                     Some(Err(_)) => {
                         confirmer.put_back(asked);

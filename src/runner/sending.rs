@@ -105,7 +105,7 @@ impl Slot {
         command: &C,
         limits: AttemptLimits,
     ) -> AppliedResult<C::Reply> {
-        self.send(command, limits, true).await
+        self.send(command, limits, C::IS_TRACED).await
     }
 
     async fn send<C: BackendCommand>(
@@ -134,7 +134,10 @@ impl Slot {
             }
         };
         let now = shared.clock.now();
-        if let Some(pace) = pace {
+        // A read that waits for a majority says nothing about locks.
+        if let Some(pace) = pace
+            && command.sees_all_until().is_none()
+        {
             pace.answered(now, sent, &answer);
         }
         if let Err(failure) = &answer {

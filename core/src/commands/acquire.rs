@@ -23,6 +23,7 @@ pub struct SlowAcquire {
 impl Command for SlowAcquire {
     type Reply = AcquireReply;
     const LANE: Lane = Lane::Acquire;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut fields = projection(&self.request);

@@ -71,7 +71,7 @@ fn of_lease(elements: Variable, value: &str) -> Document {
 }
 
 fn own_part(of: Variable) -> Document {
-    of.fields([holder::ID, holder::EXPIRES_AT, holder::PERMITS, holder::LIMIT])
+    of.fields([holder::ID, holder::EXPIRES_AT, holder::PERMITS, holder::LIMIT, holder::ACQUIRED_AT])
 }
 
 /// The caller's own grant: its id, and its part of a lease that several hold.

@@ -14,6 +14,8 @@ pub trait Command: Send + Sync + 'static {
     type Reply: Send + 'static;
     /// The lane in which the command is sent.
     const LANE: Lane;
+    /// Whether a read can confirm its writes. Then its time for a majority ends before the rest of its time.
+    const IS_TRACED: bool = false;
 
     /// Builds the command document without `maxTimeMS`, which the sender adds.
     fn build(&self, collection: &str, sent: Instant) -> Document;

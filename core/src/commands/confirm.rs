@@ -27,12 +27,20 @@ pub enum Reliance {
 /// The mark of a write that a read shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trace {
-    /// This grant was made or prolonged by a command that was sent at this moment. Where the reply shows when the server
-    /// made it, the read has to show the same: after a failover a late copy of the command may have made it once more,
-    /// and the token of the first time is older than that grant.
-    Grant { key: GrantKey, sent: Instant, acquired_at: Option<DateTime<Utc>> },
-    /// This grant has ended.
-    End(GrantKey),
+    /// A command that was sent at this moment made this grant, or answered that its call has it.
+    Made {
+        /// The grant.
+        key: GrantKey,
+        /// When the command was sent. The echo has to be this one: a promotion has a newer one, and a shorter time.
+        sent: Instant,
+        /// When the server made the grant, as the reply shows it. After a failover a late copy of the command may have
+        /// made it once more, later than its token. `None` where the reply does not show documents.
+        acquired_at: Option<DateTime<Utc>>,
+    },
+    /// A command that was sent at this moment, or a later one, prolonged this grant.
+    Prolonged(GrantKey, Instant),
+    /// These grants have ended.
+    End(ReleaseTarget),
 }
 
 /// A write that no majority has yet.
@@ -67,19 +75,21 @@ pub fn applied<C: Command>(
 }
 
 impl Reliance {
-    /// For a reply that relies on this grant alone.
+    /// For a reply that relies on this grant alone. One whose time of origin is not known may be another of the same id.
     pub(crate) fn on_grant(
         key: GrantKey,
         sent: Instant,
         acquired_at: Option<DateTime<Utc>>,
     ) -> Reliance {
-        Reliance::Writes(vec![Trace::Grant { key, sent, acquired_at }])
+        match acquired_at {
+            Some(_) => Reliance::Writes(vec![Trace::Made { key, sent, acquired_at }]),
+            None => Reliance::Untraceable,
+        }
     }
 
-    /// For a reply that relies on the end of these grants. Some of them may be known by their call alone.
-    pub fn on_ends<'a>(targets: impl IntoIterator<Item = &'a ReleaseTarget>) -> Reliance {
-        let ends = targets.into_iter().map(|it| it.key().map(Trace::End));
-        ends.collect::<Option<_>>().map_or(Reliance::Untraceable, Reliance::Writes)
+    /// For a reply that relies on the end of these grants.
+    pub(crate) fn on_ends(targets: &[ReleaseTarget]) -> Reliance {
+        Reliance::Writes(targets.iter().cloned().map(Trace::End).collect())
     }
 
     /// Whether a failover could undo anything that counts.
@@ -89,24 +99,43 @@ impl Reliance {
 }
 
 impl Trace {
-    /// The grant that it is about.
-    pub fn key(&self) -> &GrantKey {
-        let (Trace::Grant { key, .. } | Trace::End(key)) = self;
-        key
+    /// The lease that it is about, and the value of its holder.
+    pub fn holder(&self) -> (&str, &str) {
+        match self {
+            Trace::Made { key, .. } | Trace::Prolonged(key, _) => (key.name(), key.value()),
+            Trace::End(target) => (&target.name, &target.value),
+        }
+    }
+
+    /// Whether a state of before the write may look like one of after it.
+    pub fn is_absence(&self) -> bool {
+        matches!(self, Trace::End(_))
     }
 
     /// Whether the document of this lease, as a majority read has shown it by `now`, is as the write has left it.
     ///
-    /// A newer echo is that of a later write to the same grant, which only prolonged it. One from the future is no echo
-    /// of ours.
+    /// The echo of a renewal may be newer: a later one only prolonged the same grant. One from the future is no echo of
+    /// ours.
     pub fn is_shown(&self, found: Option<&SharedSnapshot>, now: Instant) -> bool {
-        let shown = found.and_then(|found| found.grant_of(self.key()));
+        let Some(found) = found else { return self.is_absence() };
         match self {
-            Trace::Grant { sent, acquired_at, .. } => shown.is_some_and(|(shown, made_at)| {
-                let is_echo = shown.is_some_and(|it| (echo(*sent)..=echo(now)).contains(&it));
-                is_echo && acquired_at.is_none_or(|it| made_at == Some(it))
-            }),
-            Trace::End(_) => shown.is_none(),
+            Trace::Made { key, sent, acquired_at } => {
+                found.grant_of(key).is_some_and(|(shown, made_at)| {
+                    let is_same = acquired_at.is_none_or(|it| made_at == Some(it));
+                    shown == Some(echo(*sent)) && is_same
+                })
+            }
+            Trace::Prolonged(key, sent) => {
+                let shown = found.grant_of(key).and_then(|(shown, _)| shown);
+                shown.is_some_and(|it| (echo(*sent)..=echo(now)).contains(&it))
+            }
+            Trace::End(target) => {
+                let is_it = |holder: &SeenHolder| {
+                    holder.value.as_ref() == Some(&target.value)
+                        && target.grant.has(holder.id.as_ref())
+                };
+                !target.is(&found.lease) && !found.holders.iter().any(is_it)
+            }
         }
     }
 }
@@ -114,7 +143,7 @@ impl Trace {
 /// Whether a majority read that has found these documents by `now` shows all of these writes.
 pub fn are_shown(traces: &[Trace], found: &[SharedSnapshot], now: Instant) -> bool {
     let seen = |name: &str| found.iter().find(|found| found.lease.info.name == name);
-    traces.iter().all(|trace| trace.is_shown(seen(trace.key().name()), now))
+    traces.iter().all(|trace| trace.is_shown(seen(trace.holder().0), now))
 }
 
 impl SharedSnapshot {
@@ -131,21 +160,32 @@ impl SharedSnapshot {
     }
 }
 
-/// Reads the leases of these grants as a majority has them, as soon as it has all writes up to a time.
+/// Reads these holders of leases as a majority has them, as soon as it has all writes up to a time.
 #[derive(Clone, Debug)]
 pub struct FindWritten {
-    /// The grants.
-    pub grants: Vec<GrantKey>,
+    /// The leases, each with the values of the holders.
+    pub holders: BTreeMap<String, BTreeSet<String>>,
     /// The time.
     pub after: Timestamp,
 }
 
+/// What a majority has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// The leases.
+    pub found: Vec<SharedSnapshot>,
+    /// A majority has all writes up to this time, and a later read shows them without a wait. The leases may be older.
+    pub until: Option<Timestamp>,
+}
+
 impl Command for FindWritten {
-    type Reply = Vec<SharedSnapshot>;
+    type Reply = Written;
     const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let mut command = find_holders(collection, &self.grants);
+        let names = self.holders.keys().map(String::as_str);
+        let values: BTreeSet<&str> = self.holders.values().flatten().map(String::as_str).collect();
+        let mut command = find_holders(collection, names, holder::VALUE, values);
         command.insert("readConcern", with(majority_read(), "afterClusterTime", self.after));
         command
     }
@@ -158,7 +198,8 @@ impl Command for FindWritten {
         Some(self.after)
     }
 
-    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<SharedSnapshot>, DecodeError> {
-        Ok(documents(reply)?.map(read_with_own_holders).collect())
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Written, DecodeError> {
+        let found = documents(reply)?.map(read_with_own_holders).collect();
+        Ok(Written { found, until: reply::token(reply).ok() })
     }
 }

@@ -107,6 +107,7 @@ impl FastAcquire {
 impl Command for FastAcquire {
     type Reply = AcquireReply;
     const LANE: Lane = Lane::Acquire;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let replacement = self.granted_or_unchanged(sent);
@@ -194,6 +195,7 @@ pub struct FastAcquired {
 impl Command for FastAcquireMany {
     type Reply = FastAcquired;
     const LANE: Lane = Lane::Acquire;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let statement = |take: &FastAcquire| {
@@ -252,6 +254,7 @@ pub struct FastAdmit {
 impl Command for FastAdmit {
     type Reply = AcquireReply;
     const LANE: Lane = Lane::Acquire;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let query = doc! { format::NAME: &self.request.name };

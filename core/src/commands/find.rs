@@ -160,7 +160,7 @@ pub struct SeenHolder {
     /// The echo of its newest command.
     pub sent: Option<i64>,
     /// When the server made the grant.
-    pub acquired_at: Option<DateTime<Utc>>,
+    pub acquired_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
 impl Command for FindHolders {
@@ -168,7 +168,9 @@ impl Command for FindHolders {
     const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        find_holders(collection, &self.grants)
+        let names = self.grants.iter().map(GrantKey::name);
+        let ids = self.grants.iter().map(GrantKey::grant_id).collect();
+        find_holders(collection, names, holder::ID, ids)
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<SharedSnapshot>, DecodeError> {
@@ -176,17 +178,22 @@ impl Command for FindHolders {
     }
 }
 
-/// The read of the leases of these grants.
-pub(super) fn find_holders(collection: &str, grants: &[GrantKey]) -> Document {
-    let ids: Vec<&str> = grants.iter().map(GrantKey::grant_id).collect();
+/// The read of these leases, with the holders whose field has one of these values.
+pub(super) fn find_holders<'a>(
+    collection: &str,
+    names: impl Iterator<Item = &'a str>,
+    field: &str,
+    values: BTreeSet<&str>,
+) -> Document {
     // The server makes a set of a constant list, and would search through that of `$in`.
+    let values: Vec<&str> = values.into_iter().collect();
     let own = filter(admission::elements(), |each| {
-        doc! { "$setIsSubset": [[each.field(holder::ID)], literal(ids)] }
+        doc! { "$setIsSubset": [[each.field(field)], literal(values)] }
     });
     let fields = [holder::VALUE, holder::ID, holder::SENT_MICROS, holder::ACQUIRED_AT];
     let own = map(own, |each| each.fields(fields));
     let projection = with(snapshot::projection_without_queue(), format::HOLDERS, own);
-    let names: BTreeSet<&str> = grants.iter().map(GrantKey::name).collect();
+    let names: BTreeSet<&str> = names.collect();
     // Zero would be no limit.
     let (limit, names) = (names.len().max(1), Bson::from_iter(names));
     find(collection, doc! { format::NAME: { "$in": names } }, projection, limit)

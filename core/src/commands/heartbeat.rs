@@ -30,6 +30,7 @@ pub struct Heartbeat {
 impl Command for Heartbeat {
     type Reply = Matched;
     const LANE: Lane = Lane::Critical;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let (sent, waiter_ttl_ms) = (echo(sent), millis_up(self.waiter_ttl));

@@ -40,7 +40,7 @@ pub use self::{
     renew_holders::*, transaction::*, watch::*,
 };
 pub use command::{Command, DecodeError, StatementError};
-pub use confirm::{FindWritten, Reliance, Trace, Unconfirmed, applied, are_shown};
+pub use confirm::{FindWritten, Reliance, Trace, Unconfirmed, Written, applied, are_shown};
 pub use reply::{Ended, Matched, RefusedStatements, write_concern_error};
 pub use snapshot::LeaseSnapshot;
 

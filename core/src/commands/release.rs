@@ -50,6 +50,7 @@ pub struct Delete {
 impl Command for Delete {
     type Reply = Ended;
     const LANE: Lane = Lane::Critical;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let delete = |target: &ReleaseTarget| {
@@ -63,11 +64,9 @@ impl Command for Delete {
         }
     }
 
-    fn relies_on(&self, ended: &Ended) -> Reliance {
-        match ended.count {
-            0 => Reliance::Nothing,
-            _ => Reliance::on_ends(&self.targets),
-        }
+    fn relies_on(&self, _ended: &Ended) -> Reliance {
+        // Also of those that it has not matched: an earlier command may have ended them.
+        Reliance::on_ends(&self.targets)
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Ended, DecodeError> {
@@ -106,6 +105,7 @@ pub struct Tombstoned {
 impl Command for Tombstone {
     type Reply = Tombstoned;
     const LANE: Lane = Lane::Critical;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let tombstone = |(place, target): (usize, &ReleaseTarget)| {
@@ -120,11 +120,8 @@ impl Command for Tombstone {
         update_many(collection, self.targets.iter().enumerate().map(tombstone).collect())
     }
 
-    fn relies_on(&self, ended: &Tombstoned) -> Reliance {
-        match ended.ended.count {
-            0 => Reliance::Nothing,
-            _ => Reliance::on_ends(&self.targets),
-        }
+    fn relies_on(&self, _ended: &Tombstoned) -> Reliance {
+        Reliance::on_ends(&self.targets)
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Tombstoned, DecodeError> {
@@ -148,6 +145,7 @@ pub struct End {
 impl Command for End {
     type Reply = Ended;
     const LANE: Lane = Lane::Critical;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let end = |(place, target): (usize, &ReleaseTarget)| {
@@ -158,11 +156,9 @@ impl Command for End {
         update_many(collection, self.targets.iter().enumerate().map(end).collect())
     }
 
-    fn relies_on(&self, ended: &Ended) -> Reliance {
-        match ended.count {
-            0 => Reliance::Nothing,
-            _ => Reliance::on_ends(&self.targets),
-        }
+    fn relies_on(&self, _ended: &Ended) -> Reliance {
+        // Also of those that it has not matched: an earlier command may have ended them.
+        Reliance::on_ends(&self.targets)
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Ended, DecodeError> {
@@ -293,6 +289,7 @@ impl Command for EndLater {
     /// Whether the target held the lease.
     type Reply = bool;
     const LANE: Lane = Lane::Critical;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let hold_at_least = millis_up(self.hold_at_least);
@@ -312,7 +309,7 @@ impl Command for EndLater {
 
     fn relies_on(&self, has_ended: &bool) -> Reliance {
         match has_ended {
-            true => Reliance::on_ends([&self.target]),
+            true => Reliance::on_ends(std::slice::from_ref(&self.target)),
             false => Reliance::Nothing,
         }
     }

@@ -37,14 +37,6 @@ impl GrantMatch {
 }
 
 impl ReleaseTarget {
-    /// The one grant that it names; `None` if it may be several.
-    pub fn key(&self) -> Option<GrantKey> {
-        match &self.grant {
-            GrantMatch::Grant(id) => Some(GrantKey::new(&self.name, &self.value, id)),
-            GrantMatch::Any | GrantMatch::Call { .. } => None,
-        }
-    }
-
     /// A filter: these fields show this grant.
     fn shown_in(&self, value: &str, id: String) -> Document {
         let mut filter = doc! { value: &self.value };

@@ -86,6 +86,7 @@ pub struct RenewMany {
 impl Command for RenewMany {
     type Reply = Matched;
     const LANE: Lane = Lane::Critical;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut by_time: BTreeMap<Duration, Vec<&GrantKey>> = BTreeMap::new();
@@ -120,10 +121,7 @@ impl Command for RenewMany {
 
 /// The writes that somebody relies on after a renewal of these grants: all of them, if any was matched.
 pub(super) fn renewal_relies_on(grants: &[RenewalTarget], renewed: &Matched) -> Reliance {
-    let trace = |grant: &RenewalTarget| {
-        // It has a token already.
-        Trace::Grant { key: GrantKey::clone(&grant.key), sent: renewed.sent, acquired_at: None }
-    };
+    let trace = |grant: &RenewalTarget| Trace::Prolonged(GrantKey::clone(&grant.key), renewed.sent);
     match renewed.matched {
         0 => Reliance::Nothing,
         _ => Reliance::Writes(grants.iter().map(trace).collect()),
@@ -152,6 +150,7 @@ impl Command for Resume {
     /// held any more.
     type Reply = Option<(Instant, LeaseSnapshot)>;
     const LANE: Lane = Lane::Critical;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut query = self.key.filter_with_date();

@@ -19,6 +19,7 @@ pub struct RenewHolders {
 impl Command for RenewHolders {
     type Reply = Matched;
     const LANE: Lane = Lane::Critical;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut by_name: BTreeMap<&str, Vec<&RenewalTarget>> = BTreeMap::new();

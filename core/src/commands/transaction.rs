@@ -1,4 +1,4 @@
-//! The commands of a transaction under a lease, beside its [`Guard`](super::Guard).
+//! The commands of a transaction under a lease, beside its [`Guard`].
 //!
 //! They are no [`Command`]s: the first is sent in the caller's session, and the second is about one.
 

@@ -203,7 +203,7 @@ impl Holder {
         let capped = self.valid_until >= self.hold_until;
         let due = match self.renewal {
             Renewal::Off => return Instant::FAR_FUTURE,
-            Renewal::Due(_) if capped => return Instant::FAR_FUTURE,
+            Renewal::Due(_) | Renewal::Applied(_) if capped => return Instant::FAR_FUTURE,
             Renewal::Due(due) => due,
             // A renewal past its deadline goes on, and the next one is sent beside it.
             Renewal::Pending(sent) => sent.after(timing.attempt_timeout),

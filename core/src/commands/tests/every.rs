@@ -156,7 +156,8 @@ impl Every {
         self.add("look after a time", &FindLeases { after, ..look });
         self.add("find holders", &FindHolders { grants: vec![key()] });
         let after = Timestamp { time: 9, increment: 3 };
-        self.add("find written", &FindWritten { grants: vec![key()], after });
+        let holders = [(key().name().to_owned(), [key().value().to_owned()].into())].into();
+        self.add("find written", &FindWritten { holders, after });
         self.add("get", &GetLease { name: NAME.to_owned() });
         let pattern = NamePattern::Prefix(NAME.to_owned());
         let (owner, after) = (Some(OWNER.to_owned()), Some(NAME.to_owned()));

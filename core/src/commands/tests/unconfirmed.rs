@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use crate::bson::{self, Document, doc};
+use chrono::{DateTime, Utc};
+
+use crate::bson::{Document, doc};
 use crate::rules::outcome::Applied;
 use crate::rules::time::Instant;
 use crate::spec::EndScope;
 
 use super::{
-    JOINS, SENT, SERVER_NOW, TOKEN, beat, fast, held, key, renewed, request, resume, slow, target, values,
+    JOINS, SENT, SERVER_NOW, TOKEN, beat, fast, held, key, renewed, request, resume, slow, target,
+    values,
 };
 use crate::commands::confirm::{FindWritten, Reliance, Trace, applied};
 use crate::commands::fast_acquire::FastAcquireMany;
@@ -55,18 +58,26 @@ fn each<C: Command>(command: &C, fields: &Document) -> Result {
     first
 }
 
-/// This grant, made at the time that the reply shows, if it does.
-fn grant(acquired_at: Option<bson::DateTime>) -> Result {
-    let acquired_at = acquired_at.map(bson::DateTime::to_chrono);
-    Result::Unconfirmed(Reliance::Writes(vec![Trace::Grant { key: key(), sent: SENT, acquired_at }]))
+fn server_now_and(milliseconds: i64) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp_millis(SERVER_NOW.timestamp_millis() + milliseconds)
+}
+
+/// This grant, as the reply shows it.
+fn made() -> Result {
+    let acquired_at = server_now_and(0);
+    Result::Unconfirmed(Reliance::Writes(vec![Trace::Made { key: key(), sent: SENT, acquired_at }]))
 }
 
 fn renewal() -> Trace {
-    Trace::Grant { key: key(), sent: SENT, acquired_at: None }
+    Trace::Prolonged(key(), SENT)
 }
 
-fn end() -> Result {
-    Result::Unconfirmed(Reliance::Writes(vec![Trace::End(key())]))
+fn prolonged() -> Result {
+    Result::Unconfirmed(Reliance::Writes(vec![renewal()]))
+}
+
+fn end(target: ReleaseTarget) -> Result {
+    Result::Unconfirmed(Reliance::Writes(vec![Trace::End(target)]))
 }
 
 fn own_target() -> ReleaseTarget {
@@ -76,28 +87,31 @@ fn own_target() -> ReleaseTarget {
 #[test]
 fn a_grant_or_a_renewal_waits_for_a_majority() {
     let granted = doc! { "value": held("$$NOW", "$call.3") };
-    assert_eq!(each(&slow(request()), &granted), grant(Some(SERVER_NOW)));
-    assert_eq!(each(&fast(request()), &granted), grant(Some(SERVER_NOW)));
+    assert_eq!(each(&slow(request()), &granted), made());
+    assert_eq!(each(&fast(request()), &granted), made());
     let counted = doc! { "n": 1, "nModified": 1 };
-    assert_eq!(each(&RenewMany { grants: vec![renewed()] }, &counted), grant(None));
-    assert_eq!(each(&RenewHolders { grants: vec![renewed()] }, &counted), grant(None));
+    assert_eq!(each(&RenewMany { grants: vec![renewed()] }, &counted), prolonged());
+    assert_eq!(each(&RenewHolders { grants: vec![renewed()] }, &counted), prolonged());
     let mut resumed = held("$$NOW", "$call.3");
     resumed.get_document_mut("grant").unwrap().insert("ttlMs", 30_000_i64);
-    assert_eq!(each(&resume("$call.3"), &doc! { "value": resumed }), grant(Some(SERVER_NOW)));
+    assert_eq!(each(&resume("$call.3"), &doc! { "value": resumed }), made());
 }
 
 #[test]
 fn an_end_waits_for_a_majority() {
-    let (one, counted) = (|| vec![own_target()], doc! { "n": 1 });
-    assert_eq!(each(&Delete { targets: one() }, &counted), end());
-    let scope = EndScope::Anywhere;
-    assert_eq!(each(&End { targets: one(), scope, values: values() }, &counted), end());
+    for grant in [GrantMatch::Grant("$call.3".into()), GrantMatch::Any] {
+        let one = || vec![target(grant.clone())];
+        // Where it matched nothing, an earlier command may have ended the grant.
+        for count in [0, 1] {
+            let (counted, end) = (doc! { "n": count }, end(target(grant.clone())));
+            assert_eq!(each(&Delete { targets: one() }, &counted), end);
+            let scope = EndScope::Anywhere;
+            assert_eq!(each(&End { targets: one(), scope, values: values() }, &counted), end);
+        }
+    }
     let hold_at_least = Duration::ZERO;
     let later = EndLater { target: own_target(), hold_at_least, values: values() };
-    assert_eq!(each(&later, &counted), end());
-    // No read can show the end of grants that are known by their call alone.
-    let of_any = Delete { targets: vec![own_target(), target(GrantMatch::Any)] };
-    assert_eq!(each(&of_any, &counted), Result::Unconfirmed(Reliance::Untraceable));
+    assert_eq!(each(&later, &doc! { "n": 1 }), end(own_target()));
 }
 
 #[test]
@@ -108,7 +122,6 @@ fn a_refusal_a_join_a_heartbeat_and_no_match_count_when_applied() {
     assert_eq!(each(&slow(joins), &another), Result::CountsAtOnce);
     assert_eq!(each(&beat(), &doc! { "n": 1 }), Result::CountsAtOnce);
     let none = doc! { "n": 0 };
-    assert_eq!(each(&Delete { targets: vec![own_target()] }, &none), Result::CountsAtOnce);
     assert_eq!(each(&RenewMany { grants: vec![renewed()] }, &none), Result::CountsAtOnce);
     assert_eq!(each(&resume("$call.4"), &doc! { "value": null }), Result::CountsAtOnce);
 }
@@ -129,7 +142,7 @@ fn documents(value: &str, id: &str, echo: i64) -> [SharedSnapshot; 2] {
     let mut plain = held(value, id);
     plain.get_document_mut("grant").unwrap().insert("sentMicros", echo);
     let plain = SharedSnapshot { lease: snapshot::read(&plain), holders: Vec::new() };
-    let (value, acquired_at) = (Some(value.to_owned()), Some(SERVER_NOW.to_chrono()));
+    let (value, acquired_at) = (Some(value.to_owned()), server_now_and(0));
     let own = SeenHolder { value, id: Some(id.into()), sent: Some(echo), acquired_at };
     let lease = snapshot::read(&held("mongo-lease/shared", "earlier.1"));
     [plain, SharedSnapshot { lease, holders: vec![own] }]
@@ -139,7 +152,7 @@ fn documents(value: &str, id: &str, echo: i64) -> [SharedSnapshot; 2] {
 fn a_read_shows_a_write_by_its_id_and_its_echo() {
     let micros = |instant: Instant| i64::try_from(instant.as_micros()).unwrap();
     let (sent, now) = (micros(SENT), micros(SENT) + 1_000);
-    let (is_there, is_over) = (renewal(), Trace::End(key()));
+    let (is_there, is_over) = (renewal(), Trace::End(own_target()));
     let at = Instant::from_micros(u64::try_from(now).unwrap());
     for (echo, shown) in [
         (sent, true),
@@ -170,8 +183,8 @@ fn a_read_shows_a_write_by_its_id_and_its_echo() {
 fn a_grant_that_was_made_once_more_is_not_the_one_of_the_reply() {
     let echo = i64::try_from(SENT.as_micros()).unwrap();
     let made = |milliseconds| {
-        let acquired_at = Some(SERVER_NOW.to_chrono() + chrono::TimeDelta::milliseconds(milliseconds));
-        Trace::Grant { key: key(), sent: SENT, acquired_at }
+        let acquired_at = server_now_and(milliseconds);
+        Trace::Made { key: key(), sent: SENT, acquired_at }
     };
     for found in documents("$$NOW", "$call.3", echo) {
         assert!(made(0).is_shown(Some(&found), SENT), "{found:?}");
@@ -179,11 +192,16 @@ fn a_grant_that_was_made_once_more_is_not_the_one_of_the_reply() {
             assert!(!another.is_shown(Some(&found), SENT), "{another:?} in {found:?}");
         }
     }
+    // A promotion of the same entry, which has the echo of a heartbeat and lasts for less.
+    for found in documents("$$NOW", "$call.3", echo + 1) {
+        assert!(!made(0).is_shown(Some(&found), SENT.after(Duration::from_secs(1))), "{found:?}");
+    }
 }
 
 #[test]
 fn the_read_waits_for_a_majority_of_all_up_to_the_write() {
-    let look = FindWritten { grants: vec![key()], after: TOKEN };
+    let holders = [("$name".to_owned(), ["v".to_owned()].into())].into();
+    let look = FindWritten { holders, after: TOKEN };
     let built = look.build("locks", SENT);
     let wanted = doc! { "level": "majority", "afterClusterTime": TOKEN };
     assert_eq!(built.get_document("readConcern").unwrap(), &wanted);

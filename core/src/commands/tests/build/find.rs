@@ -33,7 +33,8 @@ fn looks_and_pages_are_written_out() {
     assert_command("FindHolders", &FindHolders { grants: vec![key("$id1"), key("$id2")] });
     // The same when a majority has all writes up to a time.
     let after = Timestamp { time: 9, increment: 3 };
-    assert_command("FindWritten", &FindWritten { grants: vec![key("$id1")], after });
+    let holders = [("$a".to_owned(), ["$v".to_owned()].into())].into();
+    assert_command("FindWritten", &FindWritten { holders, after });
     assert_command("FindEntries", &in_line());
 }
 

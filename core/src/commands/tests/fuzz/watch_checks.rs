@@ -1,5 +1,7 @@
 //! The checks of decoded change events, and of the holders that renewals read, against what was decoded.
 
+use std::collections::BTreeMap;
+
 use crate::bson::{Bson, Document, doc};
 use crate::rules::ids::CallId;
 use crate::rules::time::Instant;
@@ -71,8 +73,8 @@ fn find_holders(reply: &Document) -> bool {
 
 /// The same of what a majority has.
 fn find_written(reply: &Document) -> bool {
-    let look = FindWritten { grants: Vec::new(), after: TOKEN };
-    look.decode(reply, SENT).is_ok_and(|found| are_in(reply, found))
+    let look = FindWritten { holders: BTreeMap::new(), after: TOKEN };
+    look.decode(reply, SENT).is_ok_and(|written| are_in(reply, written.found))
 }
 
 fn are_in(reply: &Document, found: Vec<SharedSnapshot>) -> bool {
@@ -91,6 +93,7 @@ fn are_in(reply: &Document, found: Vec<SharedSnapshot>) -> bool {
             assert_eq!(holder.value.as_deref(), text(element, &["value"]));
             assert_eq!(holder.id.as_ref().map(|id| id.as_str()), text(element, &["id"]));
             assert_eq!(holder.sent, element.get_i64("sentMicros").ok());
+            assert_eq!(holder.acquired_at, date(element, &["acquiredAt"]));
         }
     }
     has_any
