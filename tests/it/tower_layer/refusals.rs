@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::bson::{DateTime, doc};
-use mongo_lease::{Error, Tuning};
+use mongo_lease::{Error, LeaseManager, MemoryStore, Tuning};
 use mongo_lease_tower::http::{Request, Response};
 use mongo_lease_tower::{LeaseLayer, Refusal, RefusalKind};
 use serde_json::json;
@@ -106,18 +106,35 @@ async fn a_wait_that_is_over_is_503_with_a_second() {
     .await;
 }
 
+/// A database that answers nothing: the request of a caller that waits so long is refused so.
+async fn assert_out_of_reach(leases: &LeaseManager, wait: Duration) {
+    let refused = guarded(&by_path(leases).wait(wait)).refused(get("/a")).await;
+    assert_eq!(refused.in_short(), (503, "lease_unavailable".to_owned(), None), "{wait:?}");
+    assert_eq!(refused.refusal.kind, RefusalKind::Unavailable);
+}
+
+fn quick() -> Tuning {
+    Tuning::default().attempt_timeout(Duration::from_secs(1))
+}
+
 #[tokio::test]
 async fn a_database_out_of_reach_is_503() {
     let (server, database) = lent_database().await;
-    let quick = Tuning::default().attempt_timeout(Duration::from_secs(1));
-    let leases = builder(&database).tuning(quick).build().await.unwrap();
+    let leases = builder(&database).tuning(quick()).build().await.unwrap();
     server.mongod().pause();
-    for wait in [Duration::ZERO, Duration::from_millis(300)] {
-        let refused = guarded(&by_path(&leases).wait(wait)).refused(get("/a")).await;
-        assert_eq!(refused.in_short(), (503, "lease_unavailable".to_owned(), None), "{wait:?}");
-        assert_eq!(refused.refusal.kind, RefusalKind::Unavailable);
-    }
+    assert_out_of_reach(&leases, Duration::ZERO).await;
     server.mongod().resume();
+}
+
+/// In 300 ms a busy machine may not even have sent the attempt.
+#[tokio::test(start_paused = true)]
+async fn a_store_out_of_reach_is_503() {
+    let store = MemoryStore::new();
+    let leases = LeaseManager::in_memory(&store).tuning(quick()).build().await.unwrap();
+    let _hang = store.hang();
+    for wait in [Duration::ZERO, Duration::from_millis(300)] {
+        assert_out_of_reach(&leases, wait).await;
+    }
 }
 
 #[tokio::test]

@@ -48,10 +48,10 @@ async fn an_ended_process_is_an_error_with_its_error_output() {
 
 #[tokio::test]
 async fn a_silent_process_is_an_error_after_the_patience() {
-    let patience = Duration::from_millis(50);
-    let process = LineProcess::start(shell("echo waiting >&2; read line")).unwrap();
-    let mut process = process.with_patience(patience);
+    let mut process = LineProcess::start(shell("echo waiting >&2; read line")).unwrap();
     assert_eq!(process.error_line().await.unwrap(), "waiting");
+    // Its start may take longer than that.
+    let mut process = process.with_patience(Duration::from_millis(50));
     let error = process.line().await.unwrap_err().to_string();
     assert!(error.contains("within 50ms: to write a line"), "{error}");
     assert!(error.contains("waiting"), "{error}");
