@@ -49,10 +49,11 @@ async fn lag(patient: &Patient<'_>) -> Result<Option<Duration>, String> {
     let asked = Instant::now();
     match database.run_command(look).selection_criteria(primary()).await {
         Ok(_) => Ok(Some(asked.elapsed())),
-        Err(error) => match error.kind.as_ref() {
-            ErrorKind::Command(refused) if refused.code == OUT_OF_TIME => Ok(None),
-            _ => Err(patient.words(&error)),
-        },
+        Err(error) => {
+            let is_over = matches!(error.kind.as_ref(),
+                ErrorKind::Command(refused) if refused.code == OUT_OF_TIME);
+            if is_over { Ok(None) } else { Err(patient.words(&error)) }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use mongo_lease_core::rules::holder::HoldEvent;
 use crate::bounds::Variant;
 use crate::client::{Acting, Silence};
 use crate::primary::Primary;
-use crate::state::{Command, Does, Position, Reply, Says, Stage};
+use crate::state::{Client, Command, Does, Leaving, Position, Reply, Says, Stage};
 
 impl Primary<'_> {
     /// Answers before a majority has the write.
@@ -71,9 +71,10 @@ impl Primary<'_> {
         if is_undone {
             self.catch_up(at)?;
         }
-        let read = match self.bounds.variant {
-            Variant::ConfirmedByPrimary => &self.world.server,
-            _ => self.world.durable.as_ref()?,
+        let read = if self.bounds.variant == Variant::ConfirmedByPrimary {
+            &self.world.server
+        } else {
+            self.world.durable.as_ref()?
         };
         if read.position < at {
             return None;
@@ -90,10 +91,15 @@ impl Primary<'_> {
             Says::Renewed { id, .. } => {
                 found.is_some_and(|it| it.0 == id && (it.1 >= command.sent || ignores_echo))
             }
-            _ => match self.world.clients[command.client].stage {
-                Stage::Releasing(leaving) => found.is_none_or(|it| it.0 != leaving.id),
-                _ => true,
-            },
+            Says::Refused { .. }
+            | Says::AskAgain { .. }
+            | Says::HeartbeatConfirmed { .. }
+            | Says::Released { .. }
+            | Says::Gone
+            | Says::NotGuarded => {
+                let leaving = self.world.clients[command.client].leaving();
+                leaving.is_none_or(|leaving| found.is_none_or(|it| it.0 != leaving.id))
+            }
         };
         if !is_shown {
             let mut acting =
@@ -112,6 +118,20 @@ impl Acting<'_> {
             && self.held().is_some_and(|held| held.id == id)
         {
             let _ = self.tell(HoldEvent::Applied(sent));
+        }
+    }
+}
+
+impl Client {
+    /// The grant whose release it has sent.
+    fn leaving(&self) -> Option<&Leaving> {
+        match &self.stage {
+            Stage::Releasing(leaving) => Some(leaving),
+            Stage::Acquiring
+            | Stage::Bequeathed
+            | Stage::Holding(_)
+            | Stage::Ended
+            | Stage::Crashed => None,
         }
     }
 }

@@ -118,9 +118,10 @@ impl Turn {
         command: &dyn SentCommand,
         answer: SimulatedAnswer,
     ) -> impl Future<Output = SimulatedAnswer> + use<> {
-        let limit = match answer {
-            SimulatedAnswer::NoMajority => command.acknowledged_within() + self.waited,
-            _ => command.time_limit(),
+        let limit = if answer == SimulatedAnswer::NoMajority {
+            command.acknowledged_within() + self.waited
+        } else {
+            command.time_limit()
         };
         let left = limit.min(command.time_limit()).saturating_sub(self.arrived.elapsed());
         async move {
