@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use mongo_lease::simulated::{SentCommand, SimulatedAnswer};
@@ -19,6 +20,8 @@ use crate::world::locked;
 pub(crate) struct AppliedAttempts {
     /// When each was told, by its call.
     told: Mutex<BTreeMap<CallId, Nanos>>,
+    /// How often they were forgotten.
+    forgotten: AtomicU64,
     repeated: Mutex<Vec<Broken>>,
 }
 
@@ -44,14 +47,20 @@ impl AppliedAttempts {
         }
     }
 
-    /// A process is told the answer to a command.
+    /// How often they were forgotten so far.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::Relaxed)
+    }
+
+    /// A process is told the answer to a command that was sent when they were forgotten so often.
     pub(crate) fn answers(
         &self,
         command: &mut dyn SentCommand,
         answer: SimulatedAnswer,
-        now: Nanos,
+        (forgotten, now): (u64, Nanos),
     ) {
-        if !matches!(answer, SimulatedAnswer::NoMajority) {
+        // Meanwhile a majority may have it, or another primary has undone it.
+        if answer != SimulatedAnswer::NoMajority || forgotten != self.forgotten() {
             return;
         }
         let (command, reply) = command.parts();
@@ -71,6 +80,7 @@ impl AppliedAttempts {
     /// was told.
     pub(crate) fn forget(&self) {
         locked(&self.told).clear();
+        self.forgotten.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The attempts that were repeated.
