@@ -58,8 +58,7 @@ async fn rate(patient: &Patient<'_>) -> Result<Rate, String> {
     let sums = doc! { "_id": null, "held": { "$sum": 1 }, "perSec": per_sec };
     // A walk along the index on `expiresAt` would meet a lease twice that is renewed meanwhile.
     let in_place = Hint::Keys(doc! { "$natural": 1 });
-    let found = leases.aggregate([doc! { "$match": held }, doc! { "$group": sums }]);
-    let found = found.hint(in_place);
+    let found = leases.aggregate([doc! { "$match": held }, doc! { "$group": sums }]).hint(in_place);
     let mut found = found.await.map_err(words)?;
     let Some(sums) = found.try_next().await.map_err(words)? else { return Ok(Rate::default()) };
     let held = sums.get_i32("held").map(i64::from).or_else(|_| sums.get_i64("held"));

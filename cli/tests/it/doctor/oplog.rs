@@ -32,6 +32,32 @@ async fn renewals_that_leave_a_short_oplog_are_noted() {
     assert!(oplog["details"]["window_secs"].as_f64().unwrap() < 86_400.0, "{report}");
 }
 
+/// A renewal moves its lease along the index on `expiresAt`. A count along that index is wrong nearly each time.
+#[tokio::test]
+async fn a_lease_that_is_renewed_meanwhile_counts_once() {
+    const HELD: i32 = 3_000;
+    let database = fresh().await;
+    let locks = database.collection::<mongodb::bson::Document>("locks");
+    let later = || DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000);
+    let held = (0..HELD).map(|number| {
+        doc! { "name": number.to_string(), "value": "v", "expiresAt": later(),
+        "grant": { "value": "v", "ttlMs": 30_000 } }
+    });
+    locks.insert_many(held).await.unwrap();
+    let renewals = (0..4).map(|_| async {
+        for number in (0..HELD).cycle() {
+            let renewed = doc! { "$set": { "expiresAt": later() } };
+            locks.update_one(doc! { "name": number.to_string() }, renewed).await.unwrap();
+        }
+    });
+    let renewals = futures_util::future::join_all(renewals);
+    let report = tokio::select! {
+        _ = renewals => unreachable!("they go on for ever"),
+        (_, report) = examined(Server::shared(), database.name(), &[]) => report,
+    };
+    assert_eq!(check(&report, "oplog")["details"]["held"], json!(HELD), "{report}");
+}
+
 /// The real bytes of a renewal, which `doctor` multiplies.
 #[tokio::test]
 async fn a_renewal_writes_as_many_bytes_as_doctor_counts() {
