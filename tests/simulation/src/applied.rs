@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use mongo_lease::simulated::{SentCommand, SimulatedAnswer};
-use mongo_lease_checker::{MILLI, Nanos};
+use mongo_lease_checker::Nanos;
 use mongo_lease_core::commands::{
     AcquireReply, AcquireRequest, FastAcquire, FastAcquireMany, FastAdmit, SlowAcquire,
 };
@@ -18,8 +18,8 @@ use crate::world::locked;
 /// The attempts whose processes have been told that they were granted, and that no majority has it yet.
 #[derive(Default)]
 pub(crate) struct AppliedAttempts {
-    /// When each was told, by its call.
-    told: Mutex<BTreeMap<CallId, Nanos>>,
+    /// By their calls, whether another attempt was sent since. One may have waited in its process already.
+    told: Mutex<BTreeMap<CallId, bool>>,
     /// How often they were forgotten.
     forgotten: AtomicU64,
     repeated: Mutex<Vec<Broken>>,
@@ -28,20 +28,20 @@ pub(crate) struct AppliedAttempts {
 impl AppliedAttempts {
     /// A process sends a command.
     pub(crate) fn sends(&self, command: &mut dyn SentCommand, now: Nanos) {
-        let told = locked(&self.told);
+        let mut told = locked(&self.told);
         if told.is_empty() {
             return;
         }
         for request in requests(command.parts().0) {
-            // Its process may have sent this one before it read the reply.
-            if told.get(&request.call_id).is_some_and(|told| told + MILLI < now) {
+            let Some(is_repeated) = told.get_mut(&request.call_id) else { continue };
+            if std::mem::replace(is_repeated, true) {
                 let call = &request.call_id;
                 locked(&self.repeated).push(Broken {
                     promise: "Repeated".to_owned(),
                     at: now,
                     lease: Some(request.name.clone()),
                     calls: Vec::new(),
-                    text: format!("an attempt of {call} is applied, and another one is sent"),
+                    text: format!("an attempt of {call} is applied, and two more are sent"),
                 });
             }
         }
@@ -57,22 +57,22 @@ impl AppliedAttempts {
         &self,
         command: &mut dyn SentCommand,
         answer: SimulatedAnswer,
-        (forgotten, now): (u64, Nanos),
+        forgotten: u64,
     ) {
-        // Meanwhile a majority may have it, or another primary has undone it.
-        if answer != SimulatedAnswer::NoMajority || forgotten != self.forgotten() {
-            return;
-        }
         let (command, reply) = command.parts();
-        let Some(Some(AcquireReply::Granted(granted))) =
-            reply.downcast_ref::<Option<AcquireReply>>()
-        else {
-            return;
-        };
-        // Without it no read can confirm the grant.
-        if granted.acquired_at().is_some() {
-            let calls = requests(command).into_iter().map(|it| it.call_id.clone());
-            locked(&self.told).extend(calls.map(|call| (call, now)));
+        let Some(Some(reply)) = reply.downcast_ref::<Option<AcquireReply>>() else { return };
+        // Without its time no read can confirm a grant.
+        let is_granted = matches!(reply, AcquireReply::Granted(it) if it.acquired_at().is_some());
+        // Meanwhile a majority may have it, or another primary has undone it.
+        let is_known = answer == SimulatedAnswer::NoMajority && forgotten == self.forgotten();
+        let mut told = locked(&self.told);
+        for request in requests(command) {
+            if !is_granted {
+                // Another attempt tells its call to go on, as the grant has ended.
+                told.remove(&request.call_id);
+            } else if is_known {
+                told.entry(request.call_id.clone()).or_default();
+            }
         }
     }
 

@@ -168,7 +168,7 @@ impl Process {
         if let Some(control) = self.world.control {
             control.reply(&self.world, &mut *command, sent.elapsed());
         }
-        self.world.applied.answers(&mut *command, answer, (forgotten, self.world.now()));
+        self.world.applied.answers(&mut *command, answer, forgotten);
         command.answer(answer);
     }
 
