@@ -1,6 +1,6 @@
 //! Why an attempt at a command failed, and whether its write may have been applied.
 
-use mongo_lease_core::commands::{DecodeError, StatementError};
+use mongo_lease_core::commands::{DecodeError, StatementError, Unconfirmed};
 use mongo_lease_core::rules::{Advice, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED, outcome};
 use mongodb::bson::{Bson, Deserializer, Document};
 use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
@@ -90,6 +90,11 @@ impl Failure {
         self.server_code() == Some(READ_CONCERN_MAJORITY_NOT_ENABLED)
     }
 
+    /// Whether no read of this manager will be answered any more.
+    pub(crate) fn ends_all_reads(&self) -> bool {
+        self.is_no_majority_read() || matches!(self.cause, Cause::ShutDown | Cause::Unsupported(_))
+    }
+
     /// The same failure, maybe applied if an earlier or another attempt may have been.
     pub(crate) fn or_maybe(mut self, maybe_applied: bool) -> Failure {
         self.outcome.maybe_applied |= maybe_applied;
@@ -131,6 +136,11 @@ pub(crate) fn driver_outcome(error: &DriverError) -> Outcome {
         // The connection broke, or the reply could not be read.
         _ => MAYBE_APPLIED,
     }
+}
+
+/// The failure of a write that is not confirmed: it may have been applied, and nothing more of it happens.
+pub(crate) fn not_confirmed(Unconfirmed { message, .. }: Unconfirmed) -> Failure {
+    Failure { outcome: MAYBE_APPLIED, cause: Cause::WriteConcern(message) }
 }
 
 /// The failure for a reply that is not what it should be.

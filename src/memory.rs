@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use mongo_lease_core::rules::from_millis;
 use mongo_lease_memory::{Collection, CommandKind, Leases, PromotionEvent};
 use mongodb::bson::Timestamp;
 use tokio::sync::{Notify, oneshot};
 
-use crate::clock::MemoryClock;
+use crate::clock::{Clock, MemoryClock};
 use crate::lock::Lock;
 use crate::token::Token;
 use simulated::SimulatedProcess;
@@ -246,6 +247,39 @@ impl MemoryStore {
         answer
     }
 
+    /// Carries a read out, which shows what a majority has.
+    pub(crate) fn read_collection<R>(
+        &self,
+        name: &str,
+        read: impl FnOnce(&mut Collection<'_>) -> R,
+    ) -> R {
+        let mut leases = self.shared.leases.lock();
+        let mut collection = leases.collection(name, self.shared.date_ms());
+        collection.read_majority();
+        read(&mut collection)
+    }
+
+    /// Waits until a majority has all writes up to this time.
+    pub(crate) async fn until_majority_has(&self, at: Timestamp) {
+        loop {
+            let due_ms = self.majority_at(|leases| leases.majority_has_at(at));
+            let Some(due_ms) = due_ms else { return };
+            self.until_date(due_ms).await;
+        }
+    }
+
+    fn majority_at(&self, of: impl FnOnce(&Leases) -> Option<i64>) -> Option<i64> {
+        let mut leases = self.shared.leases.lock();
+        leases.catch_up(self.shared.date_ms());
+        of(&leases)
+    }
+
+    async fn until_date(&self, date_ms: i64) {
+        let left = from_millis(date_ms.saturating_sub(self.shared.date_ms()));
+        let clock = Clock::from(self.clock.clone());
+        clock.sleep(left.max(Duration::from_millis(1))).await;
+    }
+
     /// The number of the first event at or after this time; without a time, of the next event.
     pub(crate) fn first_event_since(&self, since: Option<Token>) -> u64 {
         self.shared.leases.lock().first_event_since(since.map(Timestamp::from))
@@ -256,10 +290,19 @@ impl MemoryStore {
         loop {
             // Waits from here on: no event comes in between.
             let news = self.shared.events.notified();
+            let majority_at = self.majority_at(Leases::next_majority_at);
             if let Some((number, event)) = self.shared.leases.lock().event(number) {
                 return (number + 1, event.clone());
             }
-            news.await;
+            match majority_at {
+                // The event may be one that a late majority lacks.
+                Some(date_ms) => tokio::select! {
+                    biased;
+                    () = news => {}
+                    () = self.until_date(date_ms) => {}
+                },
+                None => news.await,
+            }
         }
     }
 }

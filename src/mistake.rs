@@ -33,6 +33,14 @@ pub enum Mistake {
     PieceCountsAnew,
     /// A piece of a cut-off command has the ids of that command.
     PieceKeepsIds,
+    /// A write that no majority has is believed in.
+    BelievedAtOnce,
+    /// A write is confirmed by its id alone.
+    EchoIgnored,
+    /// A write is confirmed by whatever another primary shows.
+    AnyAnswerConfirms,
+    /// An attempt that waits for a majority is repeated.
+    AppliedRepeated,
 }
 
 #[cfg(feature = "__mistakes")]

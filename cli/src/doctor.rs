@@ -7,6 +7,7 @@ mod oplog;
 mod parameters;
 mod permits;
 mod privileges;
+mod replication;
 mod walks;
 mod writes;
 
@@ -48,6 +49,7 @@ pub(crate) async fn doctor(
     let findings = [
         members::server(&patient).await,
         members::members(&patient).await,
+        replication::replication(&patient).await,
         patient.indexes().await,
         patient.commands().await,
         privileges::privileges(&patient).await,

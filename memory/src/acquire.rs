@@ -46,6 +46,7 @@ fn own_share(leases: &Collection<'_>, name: &str, id: &GrantId) -> Option<Grante
     Some(GrantedShare {
         permits: Permits::new(number(own.permits)?, number(own.limit)?).ok()?,
         expires_at: DateTime::from_timestamp_millis(own.expires_at),
+        acquired_at: DateTime::from_timestamp_millis(own.grant.acquired_at),
     })
 }
 

@@ -49,16 +49,35 @@ impl InMemory for FindHolders {
             wanted.entry(grant.name()).or_default().insert(grant.grant_id());
         }
         let found = |(name, ids): (&str, BTreeSet<&str>)| {
-            let sharers = leases.get(name)?.sharers().into_iter();
-            let own = sharers.filter(|holder| ids.contains(holder.grant.id.as_str()));
-            let seen = own.map(|Holder { grant, .. }| SeenHolder {
-                value: Some(grant.value),
-                id: Some(grant.id),
-                sent: Some(grant.sent),
-            });
-            Some(SharedSnapshot { lease: snapshot::read(leases, name)?, holders: seen.collect() })
+            with_holders_of(leases, name, |grant| ids.contains(grant.id.as_str()))
         };
         wanted.into_iter().filter_map(found).collect()
+    }
+}
+
+/// A lease with those of its holders that are wanted.
+fn with_holders_of(
+    leases: &Collection<'_>,
+    name: &str,
+    is_wanted: impl Fn(&spec::Grant<Texts>) -> bool,
+) -> Option<SharedSnapshot> {
+    let own = leases.get(name)?.sharers().into_iter().filter(|holder| is_wanted(&holder.grant));
+    let seen = own.map(|Holder { grant, .. }| SeenHolder {
+        value: Some(grant.value),
+        id: Some(grant.id),
+        sent: Some(grant.sent),
+        acquired_at: DateTime::from_timestamp_millis(grant.acquired_at),
+    });
+    Some(SharedSnapshot { lease: snapshot::read(leases, name)?, holders: seen.collect() })
+}
+
+impl InMemory for FindWritten {
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Written {
+        let found = |(name, values): (&String, &BTreeSet<String>)| {
+            with_holders_of(leases, name, |grant| values.contains(&grant.value))
+        };
+        let found = self.holders.iter().filter_map(found).collect();
+        Written { found, until: Some(leases.majority_time()) }
     }
 }
 

@@ -9,6 +9,7 @@ use mongo_lease_core::spec::{self, AsBuilt, EndScope, Expiry, GrantMatch, Holder
 use mongo_lease_core::texts::{Admission, LeaseDocument, Promoted};
 
 use crate::journal::{Journal, Write};
+use crate::late::{Collections, Late, has_news, without_news};
 use crate::mistake::{seen, written};
 
 /// How often the TTL monitor deletes the expired documents.
@@ -19,24 +20,25 @@ const EVENTS_MAX: usize = 65_536;
 /// Everything that a store holds.
 #[derive(Debug)]
 pub struct Leases {
-    /// By collection, and then by name.
-    collections: BTreeMap<String, BTreeMap<String, Arc<LeaseDocument>>>,
+    pub(crate) collections: Collections,
     /// The time of the last write.
-    last_write: Timestamp,
+    pub(crate) last_write: Timestamp,
     /// When the TTL monitor last ran.
     monitored_at_ms: i64,
-    events: VecDeque<PromotionEvent>,
+    pub(crate) events: VecDeque<PromotionEvent>,
     /// The number of the first of these events.
     first_event: u64,
     journal: Journal,
     /// The state that a majority has, while it has no newer writes.
     majority: Option<Majority>,
+    /// The majority, if it is late by a fixed time.
+    pub(crate) late: Option<Late>,
 }
 
 /// The state that a majority has.
 #[derive(Debug)]
 struct Majority {
-    collections: BTreeMap<String, BTreeMap<String, Arc<LeaseDocument>>>,
+    collections: Collections,
     /// The number of the first event of which no stream may tell.
     events_end: u64,
     /// The number of writes in the journal.
@@ -69,13 +71,14 @@ impl Leases {
     /// No leases, at this date of the server's clock.
     pub fn new(now_ms: i64) -> Leases {
         Leases {
-            collections: BTreeMap::new(),
+            collections: Collections::new(),
             last_write: token_at(now_ms),
             monitored_at_ms: now_ms,
             events: VecDeque::new(),
             first_event: 0,
             journal: Journal::default(),
             majority: None,
+            late: None,
         }
     }
 
@@ -85,7 +88,8 @@ impl Leases {
             self.monitored_at_ms = now_ms;
             self.delete_expired(now_ms);
         }
-        Collection { leases: self, name: name.to_owned(), now_ms }
+        self.catch_up(now_ms);
+        Collection { leases: self, name: name.to_owned(), now_ms, is_majority: false }
     }
 
     /// Deletes the documents that have expired, as the TTL monitor does.
@@ -101,6 +105,9 @@ impl Leases {
             let over: Vec<String> = over.map(|(name, _)| name.clone()).collect();
             for name in over {
                 let (before, at) = (documents.remove(&name), self.write(now_ms));
+                if let Some(late) = &mut self.late {
+                    late.note(at, (collection, &name), None, now_ms);
+                }
                 let collection = collection.clone();
                 self.journal.note(|| Write {
                     collection,
@@ -142,6 +149,11 @@ impl Leases {
         self.majority = Some(Majority { collections, events_end, writes: self.journal.len() });
     }
 
+    /// From now on a majority has all writes.
+    pub fn confirm_all(&mut self) {
+        self.majority = None;
+    }
+
     /// Undoes the writes that no majority has. The time of a later write is later than theirs.
     pub fn roll_back(&mut self) {
         let Some(Majority { collections, events_end, writes }) = self.majority.take() else {
@@ -178,8 +190,11 @@ impl Leases {
     }
 
     /// The number of the first event of which no stream may tell.
-    fn told_end(&self) -> u64 {
-        self.majority.as_ref().map_or(u64::MAX, |majority| majority.events_end)
+    pub(crate) fn told_end(&self) -> u64 {
+        let end = self.majority.as_ref().map_or(u64::MAX, |majority| majority.events_end);
+        let Some(late) = &self.late else { return end };
+        let told = self.events.partition_point(|event| late.has(event.token));
+        end.min(self.first_event + told as u64)
     }
 
     /// The event with this number, or the oldest that is left.
@@ -224,9 +239,24 @@ pub struct Collection<'a> {
     leases: &'a mut Leases,
     name: String,
     now_ms: i64,
+    /// Whether reads show what a late majority has.
+    is_majority: bool,
 }
 
 impl Collection<'_> {
+    /// From now on reads show what a majority has.
+    pub fn read_majority(&mut self) {
+        self.is_majority = true;
+    }
+
+    fn documents(&self) -> Option<&BTreeMap<String, Arc<LeaseDocument>>> {
+        let collections = match &self.leases.late {
+            Some(late) if self.is_majority => &late.collections,
+            Some(_) | None => &self.leases.collections,
+        };
+        collections.get(&self.name)
+    }
+
     /// The server's clock when the command arrived.
     pub fn now_ms(&self) -> i64 {
         self.now_ms
@@ -237,20 +267,25 @@ impl Collection<'_> {
         self.leases.last_write
     }
 
+    /// A majority has all writes up to this time.
+    pub fn majority_time(&self) -> Timestamp {
+        self.leases.late.as_ref().and_then(Late::reached).unwrap_or(self.leases.last_write)
+    }
+
     /// The document of this name.
     pub fn get(&self, name: &str) -> Option<&LeaseDocument> {
         self.shared(name).map(Arc::as_ref)
     }
 
     fn shared(&self, name: &str) -> Option<&Arc<LeaseDocument>> {
-        self.leases.collections.get(&self.name)?.get(name)
+        self.documents()?.get(name)
     }
 
     /// The documents in the order of their names, from after this name on.
     pub fn after(&self, name: Option<&str>) -> impl Iterator<Item = (&str, &LeaseDocument)> {
         use std::ops::Bound;
         let from = name.map_or(Bound::Unbounded, Bound::Excluded);
-        let documents = self.leases.collections.get(&self.name).into_iter();
+        let documents = self.documents().into_iter();
         documents
             .flat_map(move |documents| documents.range::<str, _>((from, Bound::Unbounded)))
             .map(|(name, document)| (name.as_str(), document.as_ref()))
@@ -280,14 +315,16 @@ impl Collection<'_> {
             now_ms: self.now_ms,
             dated_ms: self.now_ms,
         });
+        if let Some(late) = &mut self.leases.late {
+            late.note(token, (&self.name, name), after.clone().map(without_news), self.now_ms);
+        }
         let documents = self.leases.collections.entry(self.name.clone()).or_default();
         let Some(mut after) = after else {
             documents.remove(name);
             return answer;
         };
         let (mut promoted, mut admitted) = (None, None);
-        if after.promoted.is_some() || !after.admitted.is_empty() {
-            // Not kept: a server's text for a recheck is new each time, and no effect reads it.
+        if has_news(&after) {
             let after = Arc::make_mut(&mut after);
             promoted = after.promoted.take().map(News::Promoted);
             admitted = Some(std::mem::take(&mut after.admitted)).filter(|all| !all.is_empty());

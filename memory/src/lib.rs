@@ -5,7 +5,9 @@
 mod acquire;
 mod find;
 mod journal;
+mod late;
 mod leases;
+mod majority;
 mod mistake;
 mod pattern;
 mod probe;

@@ -137,6 +137,7 @@ impl QueuedCall {
         let mut promotion = None;
         loop {
             let clock = self.call.engine.clock();
+            self.waiter.expect_majority_after(self.call.engine.runner.majority_delay());
             event = match self.waiter.on(&self.call.request.timing, clock.now(), event) {
                 WaitAction::GiveUp => return Err(self.timeout(None)),
                 WaitAction::WakeAt(at) => match clock.before(at, self.woken_by()).await {

@@ -1,14 +1,15 @@
 //! Fast-path acquires, alone or several in one command.
 
 use mongo_lease_core::commands::{
-    AcquireReply, FastAcquire, FastAcquireMany, FindGrants, FindLeases, who_was_granted,
+    AcquireReply, Command, FastAcquire, FastAcquireMany, FastAcquired, FindGrants, FindLeases,
+    GrantKey, SharedSnapshot, Trace, who_was_granted,
 };
-use mongo_lease_core::rules::{FastForm, Instant, Lane};
+use mongo_lease_core::rules::{Applied, FastForm, Instant, Lane};
 
-use super::op::BatchOp;
+use super::op::{Attempted, BatchOp, Claim};
 use crate::failure::Failure;
 use crate::mistake::{Mistake, is_made};
-use crate::runner::{AttemptLimits, AttemptResult, Slot};
+use crate::runner::{AppliedResult, AttemptLimits, AttemptResult, Slot};
 
 /// Batches fast-path acquires for leases of one collection.
 pub(crate) struct AcquireBatch {
@@ -31,15 +32,28 @@ impl BatchOp for AcquireBatch {
         slot: &Slot,
         acquires: &[FastAcquire],
         limits: AttemptLimits,
-    ) -> AttemptResult<Vec<AttemptResult<AcquireReply>>> {
+    ) -> AttemptResult<Attempted<AcquireReply>> {
         // A statement that was sent before may find its own grant and write nothing: then the operation time of the
         // reply is no token, and the read that follows is needed.
         if let [acquire @ FastAcquire { resends: 0, .. }] = acquires {
-            let answer = or_use_full_form(acquire, slot.run(acquire, limits).await);
-            return Ok(vec![Ok(answer?)]);
+            let applied = slot.apply(acquire, limits).await;
+            return Ok(match or_use_full_form(acquire, applied)? {
+                Applied::Confirmed(answer) => Attempted::Answers(vec![Ok(answer)]),
+                Applied::Unconfirmed(answer, why) => {
+                    let claim = Claim::all(acquire.relies_on(&answer), answer);
+                    Attempted::Unconfirmed(vec![claim], why)
+                }
+            });
         }
         let command = FastAcquireMany { acquires: acquires.to_vec() };
-        let granted = slot.run(&command, limits.clone()).await?;
+        let granted = match slot.apply(&command, limits.clone()).await? {
+            Applied::Confirmed(granted) => granted,
+            Applied::Unconfirmed(granted, why) => {
+                let claim = |(place, acquire)| claim(place, acquire, &granted);
+                let claims = acquires.iter().enumerate().map(claim).collect();
+                return Ok(Attempted::Unconfirmed(claims, why));
+            }
+        };
         let look = FindGrants(FindLeases {
             names: acquires.iter().map(|acquire| acquire.request.name.clone()).collect(),
             after: Some(granted.at),
@@ -56,9 +70,9 @@ impl BatchOp for AcquireBatch {
                 if is_made(Mistake::AnswersShifted) {
                     told.rotate_left(1);
                 }
-                Ok(told.into_iter().map(Ok).collect())
+                Ok(Attempted::Answers(told.into_iter().map(Ok).collect()))
             }
-            Err(failure) => Ok(all_fail(acquires, &failure.or_maybe(true))),
+            Err(failure) => Ok(Attempted::Answers(all_fail(acquires, &failure.or_maybe(true)))),
         }
     }
 
@@ -94,6 +108,22 @@ impl BatchOp for AcquireBatch {
     }
 }
 
+/// The answer to one call of a batch that no majority has yet, by the read that follows a batch in any case.
+fn claim(place: usize, acquire: &FastAcquire, granted: &FastAcquired) -> Claim<AcquireReply> {
+    let refused = granted.refused.contains(&place).then_some(0).into_iter().collect();
+    let granted = FastAcquired { refused, ..granted.clone() };
+    let request = &acquire.request;
+    let key = GrantKey::new(&request.name, &request.value, &acquire.grant_id());
+    // The reply to a batch does not show the documents.
+    let traces = Some(vec![Trace::Made { key, sent: granted.sent, acquired_at: None }]);
+    let acquire = acquire.clone();
+    let tell = move |found: &[SharedSnapshot], _now: Instant| {
+        let found = found.iter().map(|found| found.lease.clone()).collect();
+        who_was_granted(&[acquire], &granted, found).pop()
+    };
+    Claim { traces, tell: Box::new(tell) }
+}
+
 fn all_fail(acquires: &[FastAcquire], failure: &Failure) -> Vec<AttemptResult<AcquireReply>> {
     acquires.iter().map(|_| Err(failure.clone())).collect()
 }
@@ -104,8 +134,8 @@ fn all_fail(acquires: &[FastAcquire], failure: &Failure) -> Vec<AttemptResult<Ac
 /// router refused because it names no shard.
 fn or_use_full_form(
     acquire: &FastAcquire,
-    answer: AttemptResult<AcquireReply>,
-) -> AttemptResult<AcquireReply> {
+    answer: AppliedResult<AcquireReply>,
+) -> AppliedResult<AcquireReply> {
     const DUPLICATE_KEY: i32 = 11_000;
     const SHARD_KEY_NOT_FOUND: i32 = 61;
     let is_taken = match answer.as_ref().map_err(Failure::server_code) {
@@ -113,5 +143,8 @@ fn or_use_full_form(
         Err(Some(SHARD_KEY_NOT_FOUND)) => acquire.form == FastForm::Insert,
         Ok(_) | Err(_) => false,
     };
-    if is_taken { Ok(AcquireReply::UseSlowForm { maybe_granted: false }) } else { answer }
+    match is_taken {
+        true => Ok(Applied::Confirmed(AcquireReply::UseSlowForm { maybe_granted: false })),
+        false => answer,
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mongo_lease_core::commands::{Reliance, SharedSnapshot, Trace, Unconfirmed, are_shown};
 use mongo_lease_core::rules::{Instant, Lane, is_too_late};
 use tokio::sync::oneshot;
 
@@ -18,14 +19,13 @@ pub(crate) trait BatchOp: Send + Sync + 'static {
     /// The name of the lease that the attempt is about.
     fn name(item: &Self::Item) -> &str;
 
-    /// Sends one command for all items, and a query after it where needed. Returns the answer to each, in their order,
-    /// or why there is none.
+    /// Sends one command for all items, and a query after it where needed.
     fn attempt(
         &self,
         slot: &Slot,
         items: &[Self::Item],
         limits: AttemptLimits,
-    ) -> impl Future<Output = AttemptResult<Vec<AttemptResult<Self::Reply>>>> + Send;
+    ) -> impl Future<Output = AttemptResult<Attempted<Self::Reply>>> + Send;
 
     /// Notes that a command with these items was sent, at `sent` or later, failed, and may have been carried out, in
     /// part or whole.
@@ -45,6 +45,39 @@ pub(crate) trait BatchOp: Send + Sync + 'static {
 
     /// Whether the answer shows that the document was written to: then nothing holds it up.
     fn has_written(reply: &Self::Reply) -> bool;
+}
+
+/// The result of one command for many items.
+pub(crate) enum Attempted<T> {
+    /// The answer to each item, in their order, or why there is none.
+    Answers(Vec<AttemptResult<T>>),
+    /// It is applied, and no majority has it yet: what the answer to each item depends on, in their order.
+    Unconfirmed(Vec<Claim<T>>, Unconfirmed),
+}
+
+/// Reads an answer from the documents that a majority has.
+pub(super) type TellAnswer<T> = Box<dyn FnOnce(&[SharedSnapshot], Instant) -> Option<T> + Send>;
+
+/// The answer to one item, if a read shows the writes that it depends on.
+pub(crate) struct Claim<T> {
+    /// `None` if no read can show them.
+    pub(super) traces: Option<Vec<Trace>>,
+    /// Tells the answer by the documents that the read has found; `None` if the writes are not there.
+    pub(super) tell: TellAnswer<T>,
+}
+
+impl<T: Send + 'static> Claim<T> {
+    /// This answer, if all of its writes are there.
+    pub(crate) fn all(reliance: Reliance, answer: T) -> Claim<T> {
+        let traces = match reliance {
+            Reliance::Writes(traces) => Some(traces),
+            Reliance::Nothing | Reliance::Untraceable => None,
+        };
+        let wanted = traces.clone().unwrap_or_default();
+        let tell =
+            move |found: &[SharedSnapshot], now| are_shown(&wanted, found, now).then_some(answer);
+        Claim { traces, tell: Box::new(tell) }
+    }
 }
 
 /// An attempt that has not been answered.
@@ -75,6 +108,11 @@ impl<T> Caller<T> {
     pub(super) fn give_up(self, failure: Failure) {
         let was_sent = self.stage.sent_at().is_some();
         self.answer(Err(failure.or_maybe(was_sent)));
+    }
+
+    /// Completes when nobody waits for the answer any more.
+    pub(super) async fn gone(&mut self) {
+        self.sender.closed().await;
     }
 
     pub(super) fn answer(self, result: AttemptResult<T>) {

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mongo_lease_core::commands::{
-    DecodeError, Delete, End, Ended, FindLeases, LeaseSnapshot, ReleaseTarget, StatementError,
-    Tombstone, reply,
+    DecodeError, Delete, End, Ended, FindLeases, LeaseSnapshot, ReleaseTarget, SharedSnapshot,
+    StatementError, Tombstone, Trace, Unconfirmed, are_shown, reply,
 };
-use mongo_lease_core::rules::{Instant, Lane, MAYBE_APPLIED, REFUSED};
+use mongo_lease_core::rules::{Applied, Instant, Lane, MAYBE_APPLIED, REFUSED};
 use mongo_lease_core::spec::EndScope;
 use mongodb::bson::{Document, Timestamp};
 
-use super::op::BatchOp;
+use super::op::{Attempted, BatchOp, Claim};
 use crate::error::Error;
-use crate::failure::{Cause, Failure, decode_failure};
-use crate::runner::{AttemptLimits, AttemptResult, PriorEffect, Slot};
+use crate::failure::{Cause, Failure, decode_failure, not_confirmed};
+use crate::runner::{AppliedResult, AttemptLimits, AttemptResult, PriorEffect, Slot};
 use crate::telemetry;
 
 /// One lease to release.
@@ -23,11 +23,18 @@ pub(crate) struct EndItem {
     target: ReleaseTarget,
     /// Whether an earlier command may have released it already.
     earlier: PriorEffect,
+    /// Whether the release has sent a command before, which may be applied and wait for a majority.
+    is_repeated: bool,
 }
 
 impl EndItem {
     pub(crate) fn new(target: ReleaseTarget) -> EndItem {
-        EndItem { target, earlier: PriorEffect::NotApplied }
+        EndItem { target, earlier: PriorEffect::NotApplied, is_repeated: false }
+    }
+
+    /// For a release that has sent a command before, if `is_repeated` says so.
+    pub(crate) fn repeated(self, is_repeated: bool) -> EndItem {
+        EndItem { is_repeated, ..self }
     }
 }
 
@@ -97,33 +104,51 @@ impl BatchOp for ReleaseBatch {
         slot: &Slot,
         items: &[EndItem],
         limits: AttemptLimits,
-    ) -> AttemptResult<Vec<AttemptResult<EndReply>>> {
+    ) -> AttemptResult<Attempted<EndReply>> {
         let ended = match self.end(slot, items, limits.clone()).await {
             // The server refused one of the statements: each item gets its own answer.
             Err(failure) if items.len() > 1 && matches!(failure.cause, Cause::Write(_)) => {
-                return Ok(self.each_alone(slot, items, limits).await);
+                return Ok(Attempted::Answers(self.each_alone(slot, items, limits).await));
             }
             ended => ended?,
         };
-        let all = |reply: fn(&EndItem) -> EndReply| {
-            Ok(items.iter().map(|item| Ok(reply(item))).collect())
-        };
         // A call that leaves a queue need not be there: no other command finds more of it.
-        if ended.are_all_of(items.len()) || self.leaves_queues() {
+        let are_all = |ended: Ended| ended.are_all_of(items.len()) || self.leaves_queues();
+        let is_first = items.iter().all(|item| item.earlier == PriorEffect::NotApplied);
+        let ended = match ended {
+            Applied::Confirmed(ended) => ended,
+            Applied::Unconfirmed(ended, why) => {
+                let extent = match ended.count {
+                    _ if are_all(ended) => Extent::All,
+                    0 => Extent::None,
+                    _ => Extent::Some,
+                };
+                // A command that found nothing to end counts at once, unless an earlier one may have ended it.
+                let counts = is_first && !items.iter().any(|item| item.is_repeated);
+                if extent != Extent::None || !counts {
+                    let claims = items.iter().map(|item| claim(item, extent)).collect();
+                    return Ok(Attempted::Unconfirmed(claims, why));
+                }
+                ended
+            }
+        };
+        let all = |reply: fn(&EndItem) -> EndReply| {
+            Ok(Attempted::Answers(items.iter().map(|item| Ok(reply(item))).collect()))
+        };
+        if are_all(ended) {
             return all(|_| EndReply::Ended);
         }
         // One that goes alone may be of a form that the query below does not read.
-        let is_first = items.iter().all(|item| item.earlier == PriorEffect::NotApplied);
         if ended.count == 0 && (is_first || items.len() == 1) {
             return all(|item| EndReply::NotEnded(item.earlier));
         }
         // The items have different outcomes. Or an earlier command may have ended them, and without this look each
         // release would send one of its own.
         match self.find_leases(slot, items, ended.at, limits).await {
-            Ok(found) => Ok(which_ended(items, ended, &found)),
+            Ok(found) => Ok(Attempted::Answers(which_ended(items, ended, &found))),
             Err(failure) => {
                 let failure = failure.or_maybe(true);
-                Ok(items.iter().map(|_| Err(failure.clone())).collect())
+                Ok(Attempted::Answers(items.iter().map(|_| Err(failure.clone())).collect()))
             }
         }
     }
@@ -131,6 +156,7 @@ impl BatchOp for ReleaseBatch {
     fn note_sent(items: &mut [EndItem], failure: &Failure, _sent: Instant) {
         for item in items {
             item.earlier = item.earlier.max(PriorEffect::of(failure));
+            item.is_repeated = true;
         }
     }
 
@@ -169,28 +195,40 @@ impl ReleaseBatch {
         slot: &Slot,
         items: &[EndItem],
         limits: AttemptLimits,
-    ) -> AttemptResult<Ended> {
+    ) -> AppliedResult<Ended> {
         let targets: Vec<_> = items.iter().map(|item| item.target.clone()).collect();
         match self.step {
             ReleaseStep::Free if !self.tombstones.are_on => {
-                slot.run(&Delete { targets }, limits).await
+                slot.apply(&Delete { targets }, limits).await
             }
             ReleaseStep::Free => {
                 let command = Tombstone { targets, values: slot.clock().tombstone_values()? };
-                let made = slot.run(&command, limits.clone()).await?;
+                let (made, why) = match slot.apply(&command, limits.clone()).await? {
+                    Applied::Confirmed(made) => (made, None),
+                    Applied::Unconfirmed(made, why) => (made, Some(why)),
+                };
+                let ended = |ended, why: Option<Unconfirmed>| match why {
+                    None => Applied::Confirmed(ended),
+                    Some(why) => Applied::Unconfirmed(ended, why),
+                };
                 let Some((places, source)) = made.refused else {
-                    return Ok(made.ended);
+                    return Ok(ended(made.ended, why));
                 };
                 self.tombstones.tell_refusal(source);
                 let refused = |place: usize| command.targets.get(place).cloned();
                 let targets = places.into_iter().filter_map(refused).collect();
-                let deleted = slot.run(&Delete { targets }, limits).await;
+                let deleted = slot.apply(&Delete { targets }, limits).await;
                 let any = made.ended.count > 0;
-                Ok(made.ended.and(deleted.map_err(|failure| failure.or_maybe(any))?))
+                Ok(match deleted.map_err(|failure| failure.or_maybe(any))? {
+                    Applied::Confirmed(deleted) => ended(made.ended.and(deleted), why),
+                    Applied::Unconfirmed(deleted, why) => {
+                        Applied::Unconfirmed(made.ended.and(deleted), why)
+                    }
+                })
             }
             ReleaseStep::End(scope) => {
                 let values = slot.clock().tombstone_values()?;
-                slot.run(&End { targets, scope, values }, limits).await
+                slot.apply(&End { targets, scope, values }, limits).await
             }
         }
     }
@@ -205,9 +243,12 @@ impl ReleaseBatch {
         for item in items {
             let ended = self.end(slot, std::slice::from_ref(item), limits.clone()).await;
             // It is unknown what the command before this one did.
-            answers.push(ended.map(|ended| match ended.count {
-                0 => EndReply::NotEnded(PriorEffect::Unanswered),
-                _ => EndReply::Ended,
+            answers.push(ended.and_then(|ended| match ended {
+                Applied::Confirmed(Ended { count: 0, .. }) => {
+                    Ok(EndReply::NotEnded(PriorEffect::Unanswered))
+                }
+                Applied::Confirmed(_) => Ok(EndReply::Ended),
+                Applied::Unconfirmed(_, why) => Err(not_confirmed(why)),
             }));
         }
         answers
@@ -242,6 +283,34 @@ impl Failure {
         let response: Document = error.server_response()?.as_ref().try_into().ok()?;
         reply::token(&response).ok()
     }
+}
+
+/// How many of its grants a command has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    None,
+    Some,
+    All,
+}
+
+/// The answer to one release of a command that no majority has yet.
+///
+/// A grant that is gone was ended by this command or an earlier one, or was not there. One that is still there needs
+/// another command, or a failover has undone its end.
+fn claim(item: &EndItem, extent: Extent) -> Claim<EndReply> {
+    let (traces, earlier) = (vec![Trace::End(item.target.clone())], item.earlier);
+    let wanted = traces.clone();
+    let tell = move |found: &[SharedSnapshot], now: Instant| match (
+        are_shown(&wanted, found, now),
+        extent,
+    ) {
+        (true, Extent::All) => Some(EndReply::Ended),
+        (true, Extent::Some) => Some(EndReply::Gone(earlier.max(PriorEffect::CutOff))),
+        (true, Extent::None) => Some(EndReply::NotEnded(earlier)),
+        (false, Extent::All) => None,
+        (false, _) => Some(EndReply::NotEnded(PriorEffect::Unanswered)),
+    };
+    Claim { traces: Some(traces), tell: Box::new(tell) }
 }
 
 /// Tells which of the items this command released. Each is a grant in the plain form.

@@ -4,11 +4,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mongo_lease_core::commands::{Trace, Unconfirmed};
 use mongo_lease_core::rules::{Instant, MAJORITY, is_server_slow, pieces};
 
-use super::op::{BatchCall, BatchOp, Caller, longest};
+use super::op::{Attempted, BatchCall, BatchOp, Caller, Claim, TellAnswer, longest};
 use super::{Inner, single};
-use crate::failure::{Failure, NOT_SENT};
+use crate::failure::{Failure, NOT_SENT, not_confirmed};
 use crate::runner::{AttemptLimits, AttemptResult, Slot};
 
 impl<O: BatchOp> Inner<O> {
@@ -35,7 +36,13 @@ impl<O: BatchOp> Inner<O> {
             let asked = self.pace.bound(is_blocked).min(time.over(started).since(started));
             let limits = AttemptLimits { time, pace: Some(self.pace.clone()), is_blocked };
             let failure = match self.op.attempt(&slot, &items, limits.clone()).await {
-                Ok(answers) => return self.answer(items, callers, answers, started),
+                Ok(Attempted::Answers(answers)) => {
+                    return self.answer(items, callers, answers, started);
+                }
+                Ok(Attempted::Unconfirmed(claims, why)) => {
+                    drop(slot);
+                    return self.confirm_all(items, callers, claims, &why, started);
+                }
                 Err(failure) => failure,
             };
             O::note_sent(&mut items, &failure, started);
@@ -118,6 +125,49 @@ impl<O: BatchOp> Inner<O> {
         let calls = items.into_iter().zip(callers);
         let batch = calls.map(|(item, caller)| BatchCall { item, caller }).collect();
         self.send(None, batch, is_blocked).await;
+    }
+
+    /// Answers each call of a command that was sent at `sent` when a majority has its writes. Nothing but the calls
+    /// waits for that.
+    fn confirm_all(
+        self: Arc<Inner<O>>,
+        items: Vec<O::Item>,
+        callers: Vec<Caller<O::Reply>>,
+        claims: Vec<Claim<O::Reply>>,
+        why: &Unconfirmed,
+        sent: Instant,
+    ) {
+        debug_assert_eq!(claims.len(), callers.len(), "one of each");
+        for ((item, caller), claim) in items.into_iter().zip(callers).zip(claims) {
+            self.blocked.note(O::name(&item), false);
+            let Some(traces) = claim.traces else {
+                caller.answer(Err(not_confirmed(why.clone())));
+                continue;
+            };
+            let (all, why, tell) = (Arc::clone(&self), why.clone(), claim.tell);
+            self.runner.spawn(all.confirm(caller, traces, tell, why, sent));
+        }
+    }
+
+    async fn confirm(
+        self: Arc<Inner<O>>,
+        mut caller: Caller<O::Reply>,
+        traces: Vec<Trace>,
+        tell: TellAnswer<O::Reply>,
+        why: Unconfirmed,
+        sent: Instant,
+    ) {
+        let _ = caller.stage.note_applied();
+        let (deadline, failure) = (caller.time.deadline, not_confirmed(why.clone()));
+        let found = tokio::select! {
+            biased;
+            found = self.runner.shown(traces, why, sent, deadline) => found,
+            // The grant of a caller that has gone is given back now.
+            () = caller.gone() => Err(failure.clone()),
+            () = self.runner.closed_acquires(O::LANE) => Err(failure.clone()),
+        };
+        let now = self.runner.clock().now();
+        caller.answer(found.and_then(|found| tell(&found, now).ok_or(failure)));
     }
 
     fn answer(

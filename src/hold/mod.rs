@@ -1,5 +1,6 @@
 //! One held lease: the state that its handle, the renewer and the timer share.
 
+mod agenda;
 pub(crate) mod loss;
 mod renewals;
 pub(crate) mod renewer;

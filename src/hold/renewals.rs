@@ -1,6 +1,6 @@
 //! Groups due leases into renewal commands, and tells each lease what became of its renewal.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,6 +97,13 @@ impl Batch {
     }
 }
 
+/// The order of magnitude of the time that a renewal of this lease has. The shortest time of a command is that of all
+/// its leases. So leases share a command only where the longest time is less than twice the shortest.
+fn magnitude((_, holding): &NumberedHolding) -> u32 {
+    let millis = holding.timing.bulk_deadline().as_millis();
+    millis.checked_ilog2().unwrap_or(0)
+}
+
 /// Groups due leases into commands. Those whose document a transaction may hold get a command of their own.
 pub(super) fn batches(due: Vec<Due>, planned_at: Instant) -> impl Iterator<Item = Batch> {
     let is_shared = |(_, holding): &NumberedHolding| !holding.permits.is_exclusive();
@@ -109,9 +116,15 @@ pub(super) fn batches(due: Vec<Due>, planned_at: Instant) -> impl Iterator<Item 
         let (alone, together) = apart(due, Due::name, |due| due.alone);
         let document = |due: Vec<Due>| (due.into_iter().map(|due| due.member).collect(), true);
         commands.extend(alone.into_iter().map(document));
-        let mut members = together.into_iter().map(|due| due.member).peekable();
-        while members.peek().is_some() {
-            commands.push((members.by_ref().take(BATCH_MAX).collect(), false));
+        let mut by_time: BTreeMap<u32, Vec<NumberedHolding>> = BTreeMap::new();
+        for due in together {
+            by_time.entry(magnitude(&due.member)).or_default().push(due.member);
+        }
+        for members in by_time.into_values() {
+            let mut members = members.into_iter().peekable();
+            while members.peek().is_some() {
+                commands.push((members.by_ref().take(BATCH_MAX).collect(), false));
+            }
         }
     }
     commands.into_iter().map(move |(members, is_blocked)| {
@@ -122,24 +135,53 @@ pub(super) fn batches(due: Vec<Due>, planned_at: Instant) -> impl Iterator<Item 
     })
 }
 
-/// The outcomes of a renewal that was sent at `sent` and matched fewer documents than it named, by a look at these.
+/// The echoes that show a renewal, and what their lack means.
+pub(super) struct WrittenBy {
+    sent: Instant,
+    /// The newest one.
+    until: Instant,
+    otherwise: &'static str,
+    /// Whether the lack of them is as good as a refusal.
+    is_refused: bool,
+}
+
+impl WrittenBy {
+    /// The document was written by the command that was sent at this moment.
+    pub(super) fn this(sent: Instant) -> WrittenBy {
+        let otherwise = "its document is damaged";
+        WrittenBy { sent, until: sent, otherwise, is_refused: true }
+    }
+
+    /// The same, or by a later one, which has found the grant there and only prolonged it.
+    pub(super) fn this_or_later(sent: Instant, now: Instant) -> WrittenBy {
+        let otherwise = "another primary has not got the renewal";
+        WrittenBy { sent, until: now, otherwise, is_refused: false }
+    }
+
+    fn is_shown_by(&self, echo: Option<i64>) -> bool {
+        let echo = echo.and_then(|echo| u64::try_from(echo).ok());
+        echo.is_some_and(|echo| (self.sent.as_micros()..=self.until.as_micros()).contains(&echo))
+    }
+}
+
+/// The outcomes of a renewal by a look at the documents that it named: it matched fewer of them, or was unconfirmed.
 ///
 /// The echo tells which documents this very command has written.
 pub(super) fn after_look(
     batch: &Batch,
     seen: &[LeaseSnapshot],
-    sent: Instant,
+    by: &WrittenBy,
 ) -> Vec<(AgendaKey, HoldAction)> {
     let by_name: HashMap<&str, &LeaseSnapshot> =
         seen.iter().map(|seen| (seen.info.name.as_str(), seen)).collect();
-    let retry_after = batch.retry_after(true);
+    let retry_after = batch.retry_after(by.is_refused);
     let outcome = |member: &NumberedHolding| {
         let (number, holding) = member;
         let found = by_name.get(holding.key.name()).copied();
         match loss_of(&holding.key, found) {
             Some(reason) => (*number, holding.on(HoldEvent::NotOurs, Some(reason))),
-            None if is_echo(found.and_then(|seen| seen.sent), sent) => renewed(member, sent),
-            None => damaged(member, batch.planned_at, retry_after),
+            None if by.is_shown_by(found.and_then(|seen| seen.sent)) => renewed(member, by.sent),
+            None => not_written(member, batch.planned_at, by, retry_after),
         }
     };
     batch.members.iter().map(outcome).collect()
@@ -150,49 +192,45 @@ pub(super) fn after_look(
 pub(super) fn after_look_at_holders(
     batch: &Batch,
     seen: &[SharedSnapshot],
-    sent: Instant,
+    by: &WrittenBy,
 ) -> (Vec<(AgendaKey, HoldAction)>, Vec<NumberedHolding>) {
     let by_name: HashMap<&str, &SharedSnapshot> =
         seen.iter().map(|seen| (seen.lease.info.name.as_str(), seen)).collect();
     let found = |holding: &Holding| {
         share_of(&holding.key, by_name.get(holding.key.name()).copied())
-            .map(|holder| is_echo(holder.sent, sent))
+            .map(|holder| by.is_shown_by(holder.sent))
     };
     // A release of this process may not show in a read yet.
     let has_ended = |holding: &Holding| holding.has_ended() || found(holding).is_err();
     let ended = batch.members.iter().filter(|(_, holding)| has_ended(holding));
     let incomplete: HashSet<&str> = ended.map(|(_, holding)| holding.key.name()).collect();
     let (mut outcomes, mut again) = (Vec::new(), Vec::new());
-    let retry_after = batch.retry_after(true);
+    let retry_after = batch.retry_after(by.is_refused);
     for member in &batch.members {
         let (number, holding) = member;
         match found(holding) {
             Err(reason) => {
                 outcomes.push((*number, holding.on(HoldEvent::NotOurs, Some(reason))));
             }
-            Ok(true) => outcomes.push(renewed(member, sent)),
+            Ok(true) => outcomes.push(renewed(member, by.sent)),
             // Its release takes it off the agenda.
             Ok(false) if holding.has_ended() => {}
             Ok(false) if incomplete.contains(holding.key.name()) => again.push(member.clone()),
-            Ok(false) => outcomes.push(damaged(member, batch.planned_at, retry_after)),
+            Ok(false) => outcomes.push(not_written(member, batch.planned_at, by, retry_after)),
         }
     }
     (outcomes, again)
 }
 
-/// Reports to the rules that nothing is written to the lease's document.
-fn damaged(
+/// Reports to the rules that the renewal is not in the lease's document.
+fn not_written(
     member: &NumberedHolding,
     sent: Instant,
+    by: &WrittenBy,
     retry_after: Duration,
 ) -> (AgendaKey, HoldAction) {
-    const REASON: &str = "its document is damaged";
-    telemetry::renewal_failed(1, member.1.key.name(), REASON);
-    failed(member, sent, REASON, retry_after)
-}
-
-fn is_echo(echo: Option<i64>, sent: Instant) -> bool {
-    echo.and_then(|echo| u64::try_from(echo).ok()) == Some(sent.as_micros())
+    telemetry::renewal_failed(1, member.1.key.name(), by.otherwise);
+    failed(member, sent, by.otherwise, retry_after)
 }
 
 /// Reports a confirmed renewal to the rules.
@@ -201,7 +239,8 @@ pub(super) fn renewed(
     sent: Instant,
 ) -> (AgendaKey, HoldAction) {
     let next = holding.on(HoldEvent::Renewed(sent), None);
-    if matches!(next, HoldAction::WakeAt(_)) {
+    // A release may have come while it waited for a majority.
+    if matches!(next, HoldAction::WakeAt(_)) && !holding.has_ended() {
         holding.tell_renewed();
     }
     (*number, next)

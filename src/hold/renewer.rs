@@ -7,16 +7,22 @@
 //! 2. Locks are taken in the order agenda, then holding: no task waits for the agenda's lock while it has a holding's.
 //! 3. The renewer keeps neither a manager nor a lease alive.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use mongo_lease_core::commands::{FindHolders, FindLeases, Matched, RenewHolders, RenewMany};
-use mongo_lease_core::rules::{Advice, HoldAction, HoldEvent, Instant};
+use mongo_lease_core::commands::{
+    FindHolders, GrantKey, LeaseSnapshot, Matched, RenewHolders, RenewMany, SharedSnapshot, Trace,
+    Unconfirmed,
+};
+use mongo_lease_core::rules::{Advice, Applied, HoldAction, HoldEvent, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::renewals::{Batch, Due, after_look, after_look_at_holders, batches, failed, renewed};
+use super::agenda::{Agenda, Scheduled};
+use super::renewals::{
+    Batch, Due, NumberedHolding, WrittenBy, after_look, after_look_at_holders, batches, failed,
+    renewed,
+};
 use crate::error::Error;
 use crate::failure::Failure;
 use crate::hints::NameHint;
@@ -24,7 +30,7 @@ use crate::hold::{AgendaKey, Grant, Holding};
 use crate::lock::Lock;
 use crate::mistake::{Mistake, is_made};
 use crate::retry;
-use crate::runner::{AttemptResult, Runner};
+use crate::runner::{AppliedResult, Runner};
 use crate::telemetry::{self, BlockedLog, Events};
 
 /// The handle to the renewer task.
@@ -32,8 +38,6 @@ use crate::telemetry::{self, BlockedLog, Events};
 pub(crate) struct Renewer {
     shared: Arc<Inner>,
     events: Events,
-    /// Cancelled when the manager shuts down.
-    closing: CancellationToken,
 }
 
 struct Inner {
@@ -41,22 +45,10 @@ struct Inner {
     blocked: NameHint,
     blocked_log: BlockedLog,
     agenda: Lock<Agenda>,
+    /// Cancelled when the manager shuts down.
+    closing: CancellationToken,
     /// Notified when the task has to look at the agenda before `wakes_at`.
     sooner: Notify,
-}
-
-#[derive(Default)]
-struct Agenda {
-    next_number: u64,
-    holdings: BTreeMap<AgendaKey, Scheduled>,
-    times: BTreeSet<(Instant, AgendaKey)>,
-    /// When the task looks at the agenda again by itself. `None` before its first look.
-    wakes_at: Option<Instant>,
-}
-
-struct Scheduled {
-    holding: Arc<Holding>,
-    at: Instant,
 }
 
 impl Renewer {
@@ -73,10 +65,11 @@ impl Renewer {
             blocked: blocked.clone(),
             blocked_log: blocked_log.clone(),
             agenda: Lock::default(),
+            closing: closing.clone(),
             sooner: Notify::new(),
         });
         runner.spawn_service(Arc::clone(&shared).work(stop));
-        Renewer { shared, events: events.clone(), closing: closing.clone() }
+        Renewer { shared, events: events.clone() }
     }
 
     /// Makes a holding of a grant, and keeps it renewed.
@@ -90,7 +83,7 @@ impl Renewer {
         }
         let number = self.insert(Arc::clone(&holding));
         // Checked after the insertion: a shutdown that begins after this check finds the holding in the agenda.
-        if self.closing.is_cancelled() {
+        if self.shared.closing.is_cancelled() {
             self.remove(number);
             holding.end();
             return None;
@@ -152,57 +145,6 @@ impl Renewer {
     }
 }
 
-impl Agenda {
-    fn remove(&mut self, number: AgendaKey) -> Option<Arc<Holding>> {
-        let place = self.holdings.remove(&number)?;
-        self.times.remove(&(place.at, number));
-        telemetry::count_held(-1.0);
-        Some(place.holding)
-    }
-
-    fn schedule(&mut self, number: AgendaKey, at: Instant) {
-        let Some(place) = self.holdings.get_mut(&number) else {
-            return;
-        };
-        self.times.remove(&(place.at, number));
-        place.at = at;
-        self.times.insert((at, number));
-    }
-
-    /// Takes due and nearly due holdings, and calls the rules for each.
-    fn collect(&mut self, now: Instant) -> Vec<Due> {
-        let mut due = Vec::new();
-        let Some(&(first, number)) = self.times.first() else {
-            return due;
-        };
-        // A nearly due holding goes out only together with one that is due. Otherwise each pass over the agenda would
-        // send for the few that have come near since the last one, and batches would never form.
-        if now < first {
-            return due;
-        }
-        let slack = self.holdings.get(&number).map(|place| place.holding.timing.renew_slack);
-        let until = now.after(slack.unwrap_or_default());
-        let ready = self.times.range(..=(until, AgendaKey(u64::MAX)));
-        let ready: Vec<AgendaKey> = ready.map(|&(_, number)| number).collect();
-        for number in ready {
-            let Some(place) = self.holdings.get(&number) else {
-                continue;
-            };
-            let holding = Arc::clone(&place.holding);
-            match holding.on(HoldEvent::Timer, None) {
-                HoldAction::WakeAt(at) => self.schedule(number, at),
-                HoldAction::Renew { alone } => {
-                    // Also schedules the check whether the renewal was answered.
-                    self.schedule(number, holding.wake_at());
-                    due.push(Due { member: (number, holding), alone });
-                }
-                HoldAction::Lost(_) | HoldAction::Nothing => drop(self.remove(number)),
-            }
-        }
-        due
-    }
-}
-
 impl Inner {
     fn schedule(&self, number: AgendaKey, at: Instant) {
         self.agenda.lock().schedule(number, at);
@@ -235,19 +177,23 @@ impl Inner {
 
     /// Renews a batch, and reports the result to each of its leases.
     async fn renew(self: Arc<Self>, batch: Batch) {
-        match self.send(&batch).await {
-            Ok(reply) if reply.matched == batch.documents() => {
-                let sent = reply.sent;
-                if batch.is_blocked {
-                    self.tell_document(&batch, HoldEvent::DocumentWritten(sent));
-                    batch.names().for_each(|name| {
-                        self.blocked.note(name, false);
-                        self.blocked_log.written(name);
-                    });
-                }
-                self.note(batch.members.iter().map(|member| renewed(member, sent)).collect());
+        let applied = self.send(&batch).await;
+        if let Ok(Applied::Confirmed(reply) | Applied::Unconfirmed(reply, _)) = &applied
+            && reply.matched == batch.documents()
+            && batch.is_blocked
+        {
+            self.tell_document(&batch, HoldEvent::DocumentWritten(reply.sent));
+            batch.names().for_each(|name| {
+                self.blocked.note(name, false);
+                self.blocked_log.written(name);
+            });
+        }
+        match applied {
+            Ok(Applied::Unconfirmed(reply, why)) => self.confirm(batch, reply.sent, why).await,
+            Ok(Applied::Confirmed(reply)) if reply.matched == batch.documents() => {
+                self.note(batch.members.iter().map(|it| renewed(it, reply.sent)).collect());
             }
-            Ok(reply) => self.sort_out(&batch, reply).await,
+            Ok(Applied::Confirmed(reply)) => self.sort_out(&batch, reply).await,
             Err(failure) if failure.is_blocked() => match batch.pieces() {
                 Ok(pieces) => {
                     for piece in pieces {
@@ -267,6 +213,49 @@ impl Inner {
         }
     }
 
+    /// Waits until a majority has the renewals of a batch, which were sent at `sent`, for as long as one of them is
+    /// worth it: until then the leases are valid for as long as they were.
+    async fn confirm(self: Arc<Self>, mut batch: Batch, sent: Instant, why: Unconfirmed) {
+        batch.planned_at = sent;
+        let applied = |(number, holding): &NumberedHolding| {
+            (*number, holding.on(HoldEvent::Applied(sent), None))
+        };
+        self.note(batch.members.iter().map(applied).collect());
+        let trace =
+            |(_, holding): &NumberedHolding| Trace::Prolonged(GrantKey::clone(&holding.key), sent);
+        let traces = batch.members.iter().map(trace).collect();
+        let ends = batch.members.iter().map(|(_, it)| sent.after(it.timing.validity()));
+        let deadline = ends.max().unwrap_or(sent);
+        let shown = self.runner.shown(traces, why, sent, deadline);
+        let shown = tokio::select! {
+            biased;
+            // The leases are released.
+            () = self.closing.cancelled() => return,
+            shown = shown => shown,
+        };
+        match shown {
+            Ok(found) => {
+                let now = self.runner.clock().now();
+                self.note_shown(&batch, found, &WrittenBy::this_or_later(sent, now));
+            }
+            Err(failure) => self.all_failed(&batch, failure),
+        }
+    }
+
+    /// Notes what a majority read has shown of a batch's leases.
+    fn note_shown(self: &Arc<Self>, batch: &Batch, found: Vec<SharedSnapshot>, by: &WrittenBy) {
+        if !batch.is_shared {
+            let found: Vec<LeaseSnapshot> = found.into_iter().map(|found| found.lease).collect();
+            return self.note(after_look(batch, &found, by));
+        }
+        let (outcomes, again) = after_look_at_holders(batch, &found, by);
+        if !again.is_empty() {
+            // With fewer leases each time, so this comes to an end.
+            self.runner.spawn(Arc::clone(self).renew_boxed(batch.of(again)));
+        }
+        self.note(outcomes);
+    }
+
     /// Tells all leases in the document of this batch what became of a write to it.
     fn tell_document(&self, batch: &Batch, event: HoldEvent) {
         let name = batch.names().next();
@@ -281,7 +270,7 @@ impl Inner {
         }
     }
 
-    async fn send(&self, batch: &Batch) -> AttemptResult<Matched> {
+    async fn send(&self, batch: &Batch) -> AppliedResult<Matched> {
         let policy = batch.policy(self.runner.clock().now());
         let grants = batch.members.iter().map(|(_, holding)| holding.renewal_target()).collect();
         let (runner, is_blocked) = (&self.runner, batch.is_blocked);
@@ -299,29 +288,9 @@ impl Inner {
     /// Finds out which leases of a batch did not match, and who holds them.
     async fn sort_out(self: &Arc<Self>, batch: &Batch, renewed_by: Matched) {
         let policy = batch.policy(self.runner.clock().now());
-        let outcomes = match batch.is_shared {
-            false => {
-                let names = batch.distinct_names().into_iter().map(str::to_owned).collect();
-                let look = FindLeases { names, after: None };
-                let seen = retry::run(&self.runner, look, policy).await;
-                seen.map(|seen| after_look(batch, &seen.reply, renewed_by.sent))
-            }
-            true => {
-                let look = FindHolders { grants: batch.keys() };
-                let seen = retry::run(&self.runner, look, policy).await;
-                seen.map(|seen| {
-                    let (outcomes, again) =
-                        after_look_at_holders(batch, &seen.reply, renewed_by.sent);
-                    if !again.is_empty() {
-                        // With fewer leases each time, so this comes to an end.
-                        self.runner.spawn(Arc::clone(self).renew_boxed(batch.of(again)));
-                    }
-                    outcomes
-                })
-            }
-        };
-        match outcomes {
-            Ok(outcomes) => self.note(outcomes),
+        let look = FindHolders { grants: batch.keys() };
+        match retry::run(&self.runner, look, policy).await {
+            Ok(seen) => self.note_shown(batch, seen.reply, &WrittenBy::this(renewed_by.sent)),
             Err(failure) => self.all_failed(batch, failure),
         }
     }

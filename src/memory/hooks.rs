@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use mongo_lease_core::rules::millis_up;
 use mongo_lease_memory::{Collection, Write};
 
 use super::MemoryStore;
@@ -41,9 +43,27 @@ impl MemoryStore {
         self.shared.leases.lock().date_writes(before, self.shared.date_ms());
     }
 
+    /// From now on a majority has each write so much later than the primary: writes are confirmed, majority reads show
+    /// them, and change streams tell of them then.
+    pub fn set_majority_delay(&self, delay: Duration) {
+        let (delay_ms, date_ms) = (millis_up(delay), self.shared.date_ms());
+        self.shared.leases.lock().set_majority_delay(delay_ms, date_ms);
+    }
+
+    /// Another primary takes over, which has what a late majority has.
+    pub fn undo_late(&self) {
+        self.shared.leases.lock().undo_late(self.shared.date_ms());
+    }
+
     /// From now on no majority has the writes, and no change stream tells of them.
     pub fn hold_back(&self) {
         self.shared.leases.lock().hold_back();
+    }
+
+    /// From now on a majority has the writes that were held back.
+    pub fn confirm_all(&self) {
+        self.shared.leases.lock().confirm_all();
+        self.shared.events.notify_waiters();
     }
 
     /// Undoes the writes that no majority has: another primary never had them.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mongo_lease_core::commands::StreamEvent;
 use mongo_lease_memory::CommandKind;
+use mongodb::bson::Timestamp;
 
 #[cfg(feature = "__mistakes")]
 pub use crate::mistake::{Mistake, make};
@@ -43,6 +44,12 @@ pub trait SentCommand: Send {
 
     /// The time limit that the server is given.
     fn time_limit(&self) -> Duration;
+
+    /// How long a primary waits for a majority, before it answers that the command is applied and unconfirmed.
+    fn acknowledged_within(&self) -> Duration;
+
+    /// The time up to which this read has to see all writes, if it has to.
+    fn sees_all_until(&self) -> Option<Timestamp>;
 
     /// The command itself, and its reply: an `Option` of the command's own type, empty until it is carried out.
     fn parts(&mut self) -> (&mut dyn Any, &mut dyn Any);

@@ -262,11 +262,13 @@ impl Inner {
                 // After a reply that was lost with many releases, each would send a command.
                 (&attempts.again, is_plain)
             };
+            let mut is_repeated = earlier > PriorEffect::NotApplied;
             let start = |time| {
                 // No query tells about one of several holders.
                 let (batcher, is_shared) =
                     std::mem::replace(&mut next, (&attempts.again, is_plain));
-                let item = EndItem::new(ending.target.clone());
+                let again = std::mem::replace(&mut is_repeated, true);
+                let item = EndItem::new(ending.target.clone()).repeated(again);
                 match first.take() {
                     Some(started) => started,
                     None if is_shared => batcher.start(item, time, |_| ()),

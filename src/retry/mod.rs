@@ -17,8 +17,10 @@ use mongo_lease_core::rules::{Advice, Instant, RETRY};
 use crate::batch::single::SingleSender;
 use crate::clock::Clock;
 use crate::failure::{Failure, NOT_DRIVEN, NOT_SENT, UNANSWERED};
+use crate::mistake::{Mistake, is_made};
 use crate::runner::{
-    AttemptLimits, AttemptResult, AttemptTime, BackendCommand, Pending, PriorEffect, Runner,
+    AppliedResult, AttemptLimits, AttemptResult, AttemptTime, BackendCommand, Pending, PriorEffect,
+    Runner,
 };
 
 /// The time limits of a command and of each of its attempts.
@@ -79,17 +81,17 @@ pub(crate) async fn run_alone<C: BackendCommand + Clone>(
     until_answered(alone.runner.clock(), policy, start_attempt, |_| false).await
 }
 
-/// Runs a command on many documents. A failure because one of them is blocked is not retried: the caller then splits
-/// the batch.
+/// Runs a command on many documents until it is applied: the caller has it confirmed. A failure because one of them is
+/// blocked is not retried: the caller then splits the batch.
 pub(crate) async fn run_batch<C: BackendCommand + Clone>(
     runner: &Runner,
     command: C,
     policy: RetryPolicy,
     is_blocked: bool,
-) -> AttemptResult<C::Reply> {
+) -> AppliedResult<C::Reply> {
     let start_attempt = |time: AttemptTime| {
         let limits = AttemptLimits { is_blocked, ..AttemptLimits::from(time) };
-        runner.start(command.clone(), limits, |_, _| ())
+        runner.start_applied(command.clone(), limits)
     };
     Ok(until_answered(runner.clock(), policy, start_attempt, Failure::is_blocked).await?.reply)
 }
@@ -172,8 +174,12 @@ pub(crate) async fn until_answered<T>(
 struct StartedAttempts<T>(Vec<Pending<T>>);
 
 impl<T> StartedAttempts<T> {
-    /// When the time of the newest attempt is over. One that waits in this process has not begun.
+    /// When the time of the newest attempt is over. One that waits in this process has not begun. Where any of them is
+    /// applied, and waits for a majority, no other one is started.
     fn newest_is_over(&self, now: Instant, timeout: Duration) -> Instant {
+        if self.0.iter().any(Pending::is_applied) && !is_made(Mistake::AppliedRepeated) {
+            return Instant::FAR_FUTURE;
+        }
         match self.0.last() {
             Some(attempt) => attempt.sent_at().unwrap_or(now).after(timeout),
             None => now,

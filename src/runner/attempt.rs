@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::{Bound, Instant};
+use mongo_lease_core::rules::{Bound, Instant, acknowledgement_time, from_millis, millis_up};
+use mongodb::bson::Document;
 
 use crate::failure::Failure;
 use crate::lock::Lock;
@@ -58,7 +59,8 @@ impl Pace {
         if is_blocked { bound.get_blocked() } else { bound.get() }
     }
 
-    /// Applies the answer, which came `now`, to a command that was sent at `sent`.
+    /// Applies the answer, which came `now`, to a command that was sent at `sent`. One that is applied went through,
+    /// also if no majority has it yet: no lock has held it up.
     pub(super) fn answered<T>(&self, now: Instant, sent: Instant, answer: &Result<T, Failure>) {
         match answer {
             Ok(_) => self.0.lock().went_through(now, now.since(sent)),
@@ -87,6 +89,40 @@ impl PriorEffect {
             false => PriorEffect::NotApplied,
             true if failure.is_cut_off() => PriorEffect::CutOff,
             true => PriorEffect::Unanswered,
+        }
+    }
+}
+
+/// The server accepts a 32-bit number.
+const MAX_TIME_MS_MAX: i64 = i32::MAX as i64;
+
+/// The server's time limits for a command, in milliseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServerTimes {
+    /// For all of it, locks too.
+    pub(super) max_ms: i64,
+    /// For the majority; `None` if the other limit alone counts.
+    pub(super) acknowledged_ms: Option<i64>,
+}
+
+impl ServerTimes {
+    /// If we wait for `left`. The server gives up a little earlier than we do: its answer distinguishes a document that
+    /// a transaction blocks from a server that does not answer.
+    pub(super) fn new(left: Duration, at_most: Duration, confirms: bool) -> ServerTimes {
+        const AHEAD_MAX: Duration = Duration::from_millis(250);
+        let left = left - (left / 8).min(AHEAD_MAX);
+        let max_ms = millis_up(left.min(at_most)).clamp(1, MAX_TIME_MS_MAX);
+        // Zero would be no limit.
+        let acknowledged_ms = millis_up(acknowledgement_time(from_millis(max_ms))).max(1);
+        ServerTimes { max_ms, acknowledged_ms: confirms.then_some(acknowledged_ms) }
+    }
+
+    pub(super) fn insert_into(self, command: &mut Document) {
+        command.insert("maxTimeMS", self.max_ms);
+        if let Some(acknowledged_ms) = self.acknowledged_ms
+            && let Ok(write_concern) = command.get_document_mut("writeConcern")
+        {
+            write_concern.insert("wtimeout", acknowledged_ms);
         }
     }
 }

@@ -4,12 +4,13 @@ use std::io::{Error as IoError, ErrorKind as IoErrorKind};
 use std::time::Duration;
 
 use chrono::DateTime;
-use mongo_lease_core::commands::{Promotion, StreamEvent};
-use mongo_lease_core::rules::{GrantId, Instant, ManagerId};
+use mongo_lease_core::commands::{Promotion, StreamEvent, Unconfirmed};
+use mongo_lease_core::rules::{Applied, GrantId, Instant, ManagerId, from_millis};
 use mongo_lease_core::texts::{Admission, Promoted};
-use mongo_lease_memory::{InMemory, News, PromotionEvent};
+use mongo_lease_memory::{CommandKind, InMemory, News, PromotionEvent};
 
-use super::{AttemptResult, Heard, simulated};
+use super::attempt::ServerTimes;
+use super::{AppliedResult, AttemptResult, Heard, simulated};
 use crate::clock::Clock;
 use crate::failure::{command_error, driver_failure};
 use crate::memory::{MemoryFault, MemoryStore};
@@ -21,27 +22,62 @@ pub(super) async fn attempt<C: InMemory>(
     collection: &str,
     command: &C,
     sent: Instant,
-    max_time_ms: i64,
-) -> AttemptResult<C::Reply> {
+    times: ServerTimes,
+) -> AppliedResult<C::Reply> {
     if let Some(process) = store.process() {
-        return simulated::send(store, process, collection, command, sent, max_time_ms).await;
+        return simulated::send(store, process, collection, command, sent, times).await;
     }
     // A fault is for the next command that is sent, and not for one that hangs already.
     let fault = store.take_fault(C::KIND);
     store.until_it_answers().await;
-    let carry_out = || store.with_collection(collection, |it| command.carry_out(it, sent));
     match fault {
-        None => Ok(carry_out()),
+        None => carried_out(store, collection, command, sent, times).await,
         Some(MemoryFault::NoPrimary) => {
             Err(driver_failure(command_error(10_107, "NotWritablePrimary")))
         }
         Some(MemoryFault::Refused) => Err(driver_failure(command_error(13, "Unauthorized"))),
         Some(MemoryFault::LostReply) => {
-            let _reply = carry_out();
+            let _reply = store.with_collection(collection, |it| command.carry_out(it, sent));
             let lost = IoError::new(IoErrorKind::ConnectionReset, "the reply is lost, as planned");
             Err(driver_failure(lost.into()))
         }
     }
+}
+
+/// Whether the confirmation of a majority is asked for. The reads have no kind, or that of reads.
+fn is_write<C: InMemory>() -> bool {
+    !matches!(C::KIND, None | Some(CommandKind::Read))
+}
+
+/// Carries one command out. A majority may be late.
+async fn carried_out<C: InMemory>(
+    store: &MemoryStore,
+    collection: &str,
+    command: &C,
+    sent: Instant,
+    times: ServerTimes,
+) -> AppliedResult<C::Reply> {
+    let clock = Clock::from(store.clock().clone());
+    let within = |ms| clock.now().after(from_millis(ms));
+    if let Some(at) = command.sees_all_until()
+        && clock.before(within(times.max_ms), store.until_majority_has(at)).await.is_none()
+    {
+        return Err(driver_failure(command_error(50, "MaxTimeMSExpired")));
+    }
+    if !is_write::<C>() {
+        let reply = store.read_collection(collection, |it| command.carry_out(it, sent));
+        return Ok(Applied::Confirmed(reply));
+    }
+    let (reply, at) =
+        store.with_collection(collection, |it| (command.carry_out(it, sent), it.operation_time()));
+    let until = within(times.acknowledged_ms.unwrap_or(times.max_ms));
+    // A command that changes nothing waits for the newest write all the same.
+    let is_confirmed = clock.before(until, store.until_majority_has(at)).await.is_some();
+    if is_confirmed {
+        return Ok(Applied::Confirmed(reply));
+    }
+    let message = "the write is not acknowledged by a majority: as planned".to_owned();
+    Ok(Applied::Unconfirmed(reply, Unconfirmed { at, message }))
 }
 
 /// Waits until a stream is open.

@@ -10,11 +10,13 @@
 
 mod attempt;
 mod backend;
+mod confirmer;
+mod confirming;
 #[cfg(feature = "memory")]
 mod memory;
 mod pending;
 mod polls;
-mod send;
+mod sending;
 #[cfg(feature = "memory")]
 mod simulated;
 mod slots;
@@ -24,28 +26,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mongo_lease_core::commands::Command;
-use mongo_lease_core::rules::{Advice, Instant, Lane, ManagerId, REFUSED, RETRY, Slots};
+use mongo_lease_core::commands::Unconfirmed;
+use mongo_lease_core::rules::{Applied, Instant, Lane, ManagerId, REFUSED, Slots};
 use mongodb::Database;
-use mongodb::bson::Document;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::{Clock, Process};
 use crate::error::Error;
-use crate::failure::{Cause, Failure, NOT_SENT, UNANSWERED};
+use crate::failure::{Cause, Failure, NOT_SENT, UNANSWERED, not_confirmed};
 use crate::token::Token;
 
 pub(crate) use attempt::{AttemptLimits, AttemptTime, Pace, PriorEffect};
 pub(crate) use backend::{Backend, BackendCommand, EventStream, Heard};
+use confirmer::Confirmer;
 pub(crate) use pending::{Pending, Stage};
 pub(crate) use polls::PollsSince;
 use polls::{Counted, Polls};
-use send::{local_read, max_time_ms, send};
-use slots::{Occupied, SlotQueue};
+pub(crate) use sending::Slot;
+use slots::SlotQueue;
 use unknown::UnknownCodes;
 
 pub(crate) type AttemptResult<T> = Result<T, Failure>;
+
+/// The result of a command that the primary has carried out, or why there is none.
+pub(crate) type AppliedResult<T> = AttemptResult<Applied<T, Unconfirmed>>;
 
 /// Runs commands. Cheap to clone.
 #[derive(Clone)]
@@ -66,6 +72,9 @@ struct Inner {
     /// Tasks that go on until they are stopped.
     services: TaskTracker,
     slots: SlotQueue,
+    confirmer: Confirmer,
+    /// Cancelled when acquires are stopped.
+    closed_acquires: CancellationToken,
     /// The default pace of attempts, if there are too few slots for lanes.
     pace: Option<Pace>,
     unknown_codes: UnknownCodes,
@@ -93,6 +102,8 @@ impl Runner {
             work: TaskTracker::new(),
             services: TaskTracker::new(),
             slots: SlotQueue::new(slots),
+            confirmer: Confirmer::default(),
+            closed_acquires: CancellationToken::new(),
             pace: slots.are_few().then(Pace::default),
             unknown_codes: UnknownCodes::default(),
             has_no_majority_reads: AtomicBool::new(false),
@@ -152,9 +163,20 @@ impl Runner {
         self.shared.polls.since_now()
     }
 
-    /// Stops new acquires. Commands that keep or free a lease are still sent.
+    /// Stops new acquires, and the waits of those that are applied: their grants are given back. Commands that keep or
+    /// free a lease are still sent.
     pub(crate) fn close_acquires(&self) {
         self.shared.slots.close(&[Lane::Acquire, Lane::BlockedAcquire]);
+        self.shared.confirmer.stop_measuring();
+        self.shared.closed_acquires.cancel();
+    }
+
+    /// Completes when commands of this lane are stopped by [`Runner::close_acquires`].
+    pub(crate) async fn closed_acquires(&self, lane: Lane) {
+        match lane {
+            Lane::Acquire | Lane::BlockedAcquire => self.shared.closed_acquires.cancelled().await,
+            Lane::Critical | Lane::BlockedCritical => std::future::pending().await,
+        }
     }
 
     /// Stops all new commands.
@@ -205,7 +227,8 @@ impl Runner {
     }
 
     /// Starts one attempt in its own task. `answered` is called in any case, with its outcome and with the moment at
-    /// which it was sent, if it was.
+    /// which it was sent, if it was. A write that no majority has in time is confirmed by a read, while its caller
+    /// waits, until the deadline.
     pub(crate) fn start<C: BackendCommand>(
         &self,
         command: C,
@@ -213,13 +236,44 @@ impl Runner {
         answered: impl FnOnce(&AttemptResult<C::Reply>, Option<Instant>) + Send + 'static,
     ) -> Pending<C::Reply> {
         let polls = self.polls_from_now();
-        let (sender, stage, under_way) = Pending::pair();
+        let (mut sender, stage, under_way) = Pending::pair();
         let (runner, limits) = (self.clone(), limits.into());
+        let deadline = limits.time.deadline;
         self.spawn(async move {
-            let result = runner.attempt(&command, limits, &stage).await;
+            let result = match runner.attempt(&command, limits, &stage).await {
+                Ok(Applied::Confirmed(reply)) => Ok(reply),
+                Ok(Applied::Unconfirmed(reply, why)) => {
+                    let sent = stage.note_applied();
+                    let gone = not_confirmed(why.clone());
+                    tokio::select! {
+                        biased;
+                        result = runner.confirmed(&command, reply, why, sent, deadline) => result,
+                        // Its caller has gone: what it may have been granted is given back now.
+                        () = sender.closed() => Err(gone),
+                        () = runner.closed_acquires(C::LANE) => Err(gone),
+                    }
+                }
+                Err(failure) => Err(failure),
+            };
             answered(&result, stage.sent_at());
             // If the caller has stopped waiting, the call of `answered` was sufficient.
             let _ = sender.send(result);
+        });
+        under_way.sent_by(polls)
+    }
+
+    /// Starts one attempt in its own task, whose caller confirms what no majority has in time.
+    pub(crate) fn start_applied<C: BackendCommand>(
+        &self,
+        command: C,
+        limits: impl Into<AttemptLimits>,
+    ) -> Pending<Applied<C::Reply, Unconfirmed>> {
+        let polls = self.polls_from_now();
+        let (sender, stage, under_way) = Pending::pair();
+        let (runner, limits) = (self.clone(), limits.into());
+        self.spawn(async move {
+            // The caller may have stopped waiting.
+            let _ = sender.send(runner.attempt(&command, limits, &stage).await);
         });
         under_way.sent_by(polls)
     }
@@ -230,14 +284,14 @@ impl Runner {
         command: &C,
         mut limits: AttemptLimits,
         stage: &Stage,
-    ) -> AttemptResult<C::Reply> {
+    ) -> AppliedResult<C::Reply> {
         let slot = self.slot(C::LANE, limits.is_blocked, limits.time.deadline).await?;
         let now = self.shared.clock.now();
         if !stage.send(now) {
             return Err(NOT_SENT);
         }
         limits.time = limits.time.over(now).into();
-        slot.run(command, limits).await
+        slot.apply(command, limits).await
     }
 
     /// Waits for a slot for commands of this lane, until `deadline`.
@@ -267,104 +321,5 @@ impl Runner {
         }
         let occupied = self.shared.slots.free_slot(lane)?;
         Some(Slot { runner: self.clone(), _occupied: occupied })
-    }
-
-    /// Sends the command. A server without majority reads gets a read that may do without them with level `local`.
-    ///
-    /// Such a read can show a write that a failover undoes. None of these reads makes a lease valid: they report, or
-    /// end what this process believes in, or find out which documents need another command.
-    async fn send_or_read_locally<C: Command>(
-        &self,
-        database: &Database,
-        command: &C,
-        document: Document,
-        sent: Instant,
-    ) -> AttemptResult<C::Reply> {
-        let local = if command.needs_majority_read() { None } else { local_read(&document) };
-        match local {
-            Some(local) if self.has_no_majority_reads() => {
-                send(database, command, local, sent).await
-            }
-            local => {
-                let answer = send(database, command, document, sent).await;
-                if !matches!(&answer, Err(failure) if failure.is_no_majority_read()) {
-                    return answer;
-                }
-                self.shared.has_no_majority_reads.store(true, Ordering::Relaxed);
-                match local {
-                    Some(local) => send(database, command, local, sent).await,
-                    None => answer,
-                }
-            }
-        }
-    }
-}
-
-/// The right to have one command in progress, from one after the other.
-pub(crate) struct Slot {
-    runner: Runner,
-    _occupied: Occupied,
-}
-
-impl Slot {
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.runner.shared.clock
-    }
-
-    /// Sends a query until it is answered, or its time is over.
-    pub(crate) async fn run_until_answered<C: BackendCommand>(
-        &self,
-        query: &C,
-        time: AttemptTime,
-    ) -> AttemptResult<C::Reply> {
-        let clock = &self.runner.shared.clock;
-        let mut delays = clock.jittered(RETRY);
-        loop {
-            let answer = self.run(query, time.into()).await;
-            let again_at = clock.now().after(delays.next().unwrap_or(RETRY.longest));
-            match answer {
-                Err(failure)
-                    if failure.outcome.advice == Advice::Retry && again_at < time.deadline =>
-                {
-                    clock.sleep_until(again_at).await;
-                }
-                answer => return answer,
-            }
-        }
-    }
-
-    /// Sends one command in the caller's task, which must be one of the runner's, and waits for its answer however long
-    /// the database takes. The slot is occupied until then: otherwise ever more commands could pile up.
-    pub(crate) async fn run<C: BackendCommand>(
-        &self,
-        command: &C,
-        limits: AttemptLimits,
-    ) -> AttemptResult<C::Reply> {
-        let AttemptLimits { time, pace, is_blocked } = limits;
-        let shared = &self.runner.shared;
-        // Whole, so that what is read back from the document equals what this process remembers. Rounded down, validity
-        // counts from no later than the sending.
-        let sent = shared.clock.now().whole_micros();
-        let pace = pace.as_ref().or(shared.pace.as_ref());
-        let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_blocked));
-        let max_time_ms = max_time_ms(time.over(sent).since(sent), at_most);
-        let answer = match &shared.backend {
-            Backend::Server(database) => {
-                let mut document = command.build(&shared.collection, sent);
-                document.insert("maxTimeMS", max_time_ms);
-                self.runner.send_or_read_locally(database, command, document, sent).await
-            }
-            #[cfg(feature = "memory")]
-            Backend::Memory(store) => {
-                memory::attempt(store, &shared.collection, command, sent, max_time_ms).await
-            }
-        };
-        if let Some(pace) = pace {
-            pace.answered(shared.clock.now(), sent, &answer);
-        }
-        if let Err(failure) = &answer {
-            shared.unknown_codes.note(shared.clock.now(), failure);
-        }
-        answer
     }
 }

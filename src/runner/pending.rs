@@ -30,13 +30,15 @@ pub(crate) struct Stage(Arc<AtomicU64>);
 /// The values of a stage that are no times.
 const WAITS: u64 = 0;
 const WITHDRAWN: u64 = u64::MAX;
+/// Marks a time: the primary has carried the attempt out.
+const APPLIED: u64 = 1 << 63;
 
 impl Stage {
     /// Notes that the attempt is sent now, for the first time or again. Returns false if its caller has withdrawn it:
     /// then it must not be sent.
     #[must_use]
     pub(crate) fn send(&self, now: Instant) -> bool {
-        let now = now.as_nanos().clamp(WAITS + 1, WITHDRAWN - 1);
+        let now = now.as_nanos().clamp(WAITS + 1, APPLIED - 1);
         let before = self.0.compare_exchange(WAITS, now, Ordering::AcqRel, Ordering::Acquire);
         before != Err(WITHDRAWN)
     }
@@ -45,8 +47,22 @@ impl Stage {
     pub(crate) fn sent_at(&self) -> Option<Instant> {
         match self.0.load(Ordering::Acquire) {
             WAITS | WITHDRAWN => None,
-            sent => Some(Instant::from_nanos(sent)),
+            sent => Some(Instant::from_nanos(sent & !APPLIED)),
         }
+    }
+
+    /// Notes that the attempt is applied, and returns when it was sent first. It waits for a majority now, and is not
+    /// repeated meanwhile.
+    pub(crate) fn note_applied(&self) -> Instant {
+        let sent = self.sent_at().unwrap_or_default();
+        self.0.store(sent.as_nanos() | APPLIED, Ordering::Release);
+        sent
+    }
+
+    /// Whether it is applied, and waits for a majority.
+    fn is_applied(&self) -> bool {
+        let state = self.0.load(Ordering::Acquire);
+        state != WITHDRAWN && state & APPLIED != 0
     }
 
     pub(crate) fn is_withdrawn(&self) -> bool {
@@ -81,6 +97,11 @@ impl<T> Pending<T> {
     /// When it was sent; `None` if it still waits in this process.
     pub(crate) fn sent_at(&self) -> Option<Instant> {
         self.stage.sent_at()
+    }
+
+    /// Whether it is applied, and waits for a majority.
+    pub(crate) fn is_applied(&self) -> bool {
+        self.stage.is_applied()
     }
 
     /// Whether it was sent. If not, it is withdrawn.

@@ -5,11 +5,14 @@ use std::io::{Error as IoError, ErrorKind as IoErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::{Instant, MAYBE_APPLIED};
+use mongo_lease_core::commands::Unconfirmed;
+use mongo_lease_core::rules::{Applied, Instant, MAYBE_APPLIED, from_millis};
 use mongo_lease_memory::{CommandKind, InMemory};
+use mongodb::bson::Timestamp;
 use tokio::sync::oneshot;
 
-use super::AttemptResult;
+use super::AppliedResult;
+use super::attempt::ServerTimes;
 use crate::failure::{Cause, Failure, command_error, driver_failure};
 use crate::memory::MemoryStore;
 use crate::memory::simulated::{SentCommand, SimulatedAnswer, SimulatedProcess};
@@ -21,16 +24,18 @@ pub(super) async fn send<C: InMemory>(
     collection: &str,
     command: &C,
     sent: Instant,
-    max_time_ms: i64,
-) -> AttemptResult<C::Reply> {
+    times: ServerTimes,
+) -> AppliedResult<C::Reply> {
     let (sender, answer) = oneshot::channel();
     let message = Message {
         store: store.clone(),
         collection: collection.to_owned(),
         command: command.clone(),
         sent,
-        time_limit: Duration::from_millis(u64::try_from(max_time_ms).unwrap_or(0)),
+        time_limit: from_millis(times.max_ms),
+        acknowledged_within: from_millis(times.acknowledged_ms.unwrap_or(times.max_ms)),
         reply: None,
+        at: None,
         sender: Some(sender),
     };
     process.send(Box::new(message));
@@ -49,8 +54,11 @@ struct Message<C: InMemory> {
     command: C,
     sent: Instant,
     time_limit: Duration,
+    acknowledged_within: Duration,
     reply: Option<C::Reply>,
-    sender: Option<oneshot::Sender<AttemptResult<C::Reply>>>,
+    /// The time of the newest write when it was carried out.
+    at: Option<Timestamp>,
+    sender: Option<oneshot::Sender<AppliedResult<C::Reply>>>,
 }
 
 impl<C: InMemory> SentCommand for Message<C> {
@@ -66,14 +74,24 @@ impl<C: InMemory> SentCommand for Message<C> {
         self.time_limit
     }
 
+    fn acknowledged_within(&self) -> Duration {
+        self.acknowledged_within
+    }
+
+    fn sees_all_until(&self) -> Option<Timestamp> {
+        self.command.sees_all_until()
+    }
+
     fn parts(&mut self) -> (&mut dyn Any, &mut dyn Any) {
         (&mut self.command, &mut self.reply)
     }
 
     fn carry_out(&mut self) {
         let (command, sent) = (&self.command, self.sent);
-        let reply = self.store.with_collection(&self.collection, |it| command.carry_out(it, sent));
-        self.reply = Some(reply);
+        let (reply, at) = self.store.with_collection(&self.collection, |it| {
+            (command.carry_out(it, sent), it.operation_time())
+        });
+        (self.reply, self.at) = (Some(reply), Some(at));
     }
 
     fn copy(&self) -> Box<dyn SentCommand> {
@@ -83,20 +101,29 @@ impl<C: InMemory> SentCommand for Message<C> {
             command: self.command.clone(),
             sender: None,
             reply: None,
+            at: None,
             ..*self
         })
     }
 
     fn answer(self: Box<Self>, answer: SimulatedAnswer) {
-        let Message { sender: Some(sender), reply, .. } = *self else { return };
+        let Message { sender: Some(sender), reply, at, .. } = *self else { return };
         let result = match (answer, reply) {
-            (SimulatedAnswer::Reply, Some(reply)) => Ok(reply),
+            (SimulatedAnswer::Reply, Some(reply)) => Ok(Applied::Confirmed(reply)),
             (SimulatedAnswer::NoPrimary, _) => {
                 Err(driver_failure(command_error(10_107, "NotWritablePrimary")))
             }
-            (SimulatedAnswer::NoMajority, _) => {
-                let cause = Cause::WriteConcern("the simulated write has no majority".to_owned());
-                Err(Failure { outcome: MAYBE_APPLIED, cause })
+            (SimulatedAnswer::NoMajority, reply) => {
+                let message = "the simulated write has no majority".to_owned();
+                match reply.zip(at) {
+                    Some((reply, at)) => {
+                        Ok(Applied::Unconfirmed(reply, Unconfirmed { at, message }))
+                    }
+                    None => {
+                        let cause = Cause::WriteConcern(message);
+                        Err(Failure { outcome: MAYBE_APPLIED, cause })
+                    }
+                }
             }
             (SimulatedAnswer::CutOff, _) => {
                 Err(driver_failure(command_error(50, "MaxTimeMSExpired")))

@@ -2,10 +2,7 @@
 
 use mongo_lease_core::rules::{Commit, CommitAction, CommitAnswer, HoldEvent, Instant, RETRY};
 use mongodb::ClientSession;
-use mongodb::error::{
-    Error as DriverError, ErrorKind, TRANSIENT_TRANSACTION_ERROR,
-    UNKNOWN_TRANSACTION_COMMIT_RESULT, WriteFailure,
-};
+use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
 
 use super::guard::{Unguarded, guard};
 use super::open::{Open, UnderLease};
@@ -115,9 +112,8 @@ impl Committing {
     }
 }
 
-/// The meaning of the driver's labels of a commit.
+/// The meaning of the driver's error of a commit.
 fn answer_of(error: &DriverError) -> CommitAnswer {
-    const MAX_TIME_MS_EXPIRED: i32 = 50;
     // The driver may add new kinds.
     #[allow(clippy::wildcard_enum_match_arm)]
     let code = match error.kind.as_ref() {
@@ -125,14 +121,5 @@ fn answer_of(error: &DriverError) -> CommitAnswer {
         ErrorKind::Write(WriteFailure::WriteConcernError(failed)) => Some(failed.code),
         _ => None,
     };
-    if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) {
-        return CommitAnswer::Unknown { may_repeat: code != Some(MAX_TIME_MS_EXPIRED) };
-    }
-    if error.contains_label(TRANSIENT_TRANSACTION_ERROR) {
-        return CommitAnswer::Aborted;
-    }
-    match driver_outcome(error).maybe_applied {
-        true => CommitAnswer::Unknown { may_repeat: false },
-        false => CommitAnswer::Refused,
-    }
+    CommitAnswer::of_error(|label| error.contains_label(label), code, driver_outcome(error))
 }

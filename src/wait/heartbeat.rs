@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease_core::commands::{FindEntries, Heartbeat, Matched};
-use mongo_lease_core::rules::{after_look, apart, pieces};
+use mongo_lease_core::rules::{Applied, after_look, apart, pieces};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
@@ -79,7 +79,9 @@ impl HeartbeatTask {
         let command = Heartbeat { entries, waiter_ttl };
         let started = self.runner.clock().now();
         let policy = RetryPolicy::one_attempt(started, time);
-        match retry::run_batch(&self.runner, command, policy, is_blocked).await {
+        let applied = retry::run_batch(&self.runner, command, policy, is_blocked).await;
+        // A heartbeat counts when it is applied.
+        match applied.map(Applied::at_the_primary) {
             Ok(reply) if reply.matched == asked => {
                 if is_blocked {
                     self.note_blocked(&batch, false);

@@ -14,6 +14,7 @@
 
 mod blocked;
 mod heartbeats;
+mod late_majority;
 mod many;
 mod permits;
 mod queue;

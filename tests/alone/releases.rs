@@ -122,8 +122,8 @@ fn released_by(spy: &Spy) -> Vec<String> {
     spy.commands().into_iter().filter(is_release).map(|(name, _)| name).collect()
 }
 
-/// A batch that no majority confirmed in time is sent again, and finds nothing. The look behind it sees that its leases
-/// have gone: no release looks by itself.
+/// A batch that no majority confirmed in time is not sent again. Reads confirm the releases together: no release reads
+/// by itself.
 #[tokio::test]
 async fn releases_without_a_majority_look_together() {
     let (server, database) = lent_database().await;
@@ -136,8 +136,7 @@ async fn releases_without_a_majority_look_together() {
     for released in joined(start_releases(held)).await {
         assert_eq!(released.unwrap(), Released::Released);
     }
-    // Commands that come at the same moment may all be the sixth.
-    assert!(guard.disable().await >= 6);
+    assert!(guard.disable().await > 0, "each was confirmed in time");
     let sent = spy.names();
     assert!(sent.len() <= 60, "{} commands: {sent:?}", sent.len());
 }

@@ -111,6 +111,8 @@
 //! | A loss that went through the driver's `and_run` came out as `Custom user error`, and transient | `an_error_comes_out_of_the_drivers_as_it_went_in`, by a review |
 //! | A holder that died behind its guard blocked the name for 63 to 83 s, with a ttl of 5 s | `a_process_that_was_stopped_in_a_transaction_blocks_no_grant`, by a review |
 //! | On a standalone server a guard ended in a driver's advice to switch retries off | `on_a_standalone_server_it_is_unsupported`, by a review |
+//! | With a majority that was late by 3 s each lease was lost after 29.7 s, and with 6 s no acquire succeeded: a late confirmation was dropped | `no_lease_is_lost_while_a_majority_is_late`, `an_acquire_is_granted_when_a_majority_has_it` |
+//! | A lease of 1 s gave the renewals of its neighbours of 30 s a tenth of their time | `a_short_lease_leaves_its_long_neighbours_their_time` |
 
 // A test names what it expects; everything else is a failure, also variants that are added later.
 #![allow(clippy::wildcard_enum_match_arm)]
@@ -142,6 +144,7 @@ mod indexes;
 mod inspect;
 mod keys;
 mod late_attempts;
+mod late_majority;
 mod line;
 mod loss;
 mod lost_replies;

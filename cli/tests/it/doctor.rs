@@ -38,6 +38,7 @@ async fn a_sound_database_has_no_problem() {
         &has_both,
         "ok       commands         accepted; a ping takes ",
         "note     members          127.0.0.1:",
+        "ok       replication      a majority has the newest write after ",
         "ok       write concern    leases use majority; the default is majority too\n",
         "ok       clocks           127.0.0.1:",
         "ok       TTL monitor      it runs, one pass every 1 s\n",
@@ -64,6 +65,7 @@ async fn the_json_keeps_its_keys() {
     let expected = [
         ("server", &["version", "topology", "max_wire_version"][..]),
         ("members", &["members", "write_majority"]),
+        ("replication", &["lag_ms"]),
         ("indexes", &["problems", "notes"]),
         ("commands", &["ping_ms"]),
         ("privileges", &["user", "missing"]),

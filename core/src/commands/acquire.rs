@@ -23,6 +23,7 @@ pub struct SlowAcquire {
 impl Command for SlowAcquire {
     type Reply = AcquireReply;
     const LANE: Lane = Lane::Acquire;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut fields = projection(&self.request);
@@ -31,6 +32,10 @@ impl Command for SlowAcquire {
         }
         let query = doc! { format::NAME: &self.request.name };
         upsert(collection, query, merge("$$ROOT", self.changes(sent)), fields)
+    }
+
+    fn relies_on(&self, reply: &AcquireReply) -> Reliance {
+        self.request.relies_on(reply)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {

@@ -34,6 +34,17 @@ impl AcquireRequest {
         millis_up(self.timing.ttl + self.timing.max_clock_skew)
     }
 
+    /// The writes that a caller relies on after this reply to an attempt.
+    pub(super) fn relies_on(&self, reply: &AcquireReply) -> Reliance {
+        match reply {
+            AcquireReply::Granted(granted) => {
+                let key = GrantKey::new(&self.name, &self.value, &granted.grant_id);
+                Reliance::on_grant(key, granted.sent, granted.acquired_at())
+            }
+            AcquireReply::Refused(_) | AcquireReply::UseSlowForm { .. } => Reliance::Nothing,
+        }
+    }
+
     /// The token of a grant that this reply shows; `None` where the server has no oplog.
     pub(super) fn token(&self, reply: &Document) -> Result<Option<Timestamp>, DecodeError> {
         self.has_oplog.then(|| reply::token(reply)).transpose()
@@ -96,6 +107,11 @@ pub struct Granted {
 }
 
 impl Granted {
+    /// When the server made the grant, by its clock; `None` if the document does not say.
+    pub fn acquired_at(&self) -> Option<DateTime<Utc>> {
+        self.share.as_ref().map_or(self.info.acquired_at, |share| share.acquired_at)
+    }
+
     /// The permits of the grant, where the call asked for these, and when it expires.
     pub fn terms(&self, asked: Permits) -> (Permits, Option<DateTime<Utc>>) {
         match &self.share {
@@ -112,4 +128,6 @@ pub struct GrantedShare {
     pub permits: Permits,
     /// The document may expire later, with another holder.
     pub expires_at: Option<DateTime<Utc>>,
+    /// When the server made the grant.
+    pub acquired_at: Option<DateTime<Utc>>,
 }

@@ -71,7 +71,7 @@ fn of_lease(elements: Variable, value: &str) -> Document {
 }
 
 fn own_part(of: Variable) -> Document {
-    of.fields([holder::ID, holder::EXPIRES_AT, holder::PERMITS, holder::LIMIT])
+    of.fields([holder::ID, holder::EXPIRES_AT, holder::PERMITS, holder::LIMIT, holder::ACQUIRED_AT])
 }
 
 /// The caller's own grant: its id, and its part of a lease that several hold.
@@ -85,6 +85,7 @@ fn own_share(record: &Document, request: &AcquireRequest) -> Option<Own> {
     let share = GrantedShare {
         permits: permits.unwrap_or(request.permits),
         expires_at: snapshot::date(record, holder::EXPIRES_AT),
+        acquired_at: snapshot::date(record, holder::ACQUIRED_AT),
     };
     Some((GrantId::from(record.get_str(holder::ID).ok()?), Some(share)))
 }

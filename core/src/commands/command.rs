@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::bson::Document;
+use super::confirm::Reliance;
+use crate::bson::{Document, Timestamp};
 use crate::rules::outcome::Outcome;
 use crate::rules::slots::Lane;
 use crate::rules::time::Instant;
@@ -13,6 +14,9 @@ pub trait Command: Send + Sync + 'static {
     type Reply: Send + 'static;
     /// The lane in which the command is sent.
     const LANE: Lane;
+    /// Whether a read can confirm its writes, if it has any. Then its time for a majority ends before the rest of its
+    /// time.
+    const IS_TRACED: bool = false;
 
     /// Builds the command document without `maxTimeMS`, which the sender adds.
     fn build(&self, collection: &str, sent: Instant) -> Document;
@@ -21,6 +25,16 @@ pub trait Command: Send + Sync + 'static {
     /// a server that has no majority reads.
     fn needs_majority_read(&self) -> bool {
         false
+    }
+
+    /// The time up to which this read has to see all writes of which a majority has to know.
+    fn sees_all_until(&self) -> Option<Timestamp> {
+        None
+    }
+
+    /// The writes that somebody relies on after this reply. By default one that no read can show.
+    fn relies_on(&self, _reply: &Self::Reply) -> Reliance {
+        Reliance::Untraceable
     }
 
     /// Decodes a reply without an error. `sent` is the moment given to `build`.

@@ -107,6 +107,7 @@ impl FastAcquire {
 impl Command for FastAcquire {
     type Reply = AcquireReply;
     const LANE: Lane = Lane::Acquire;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let replacement = self.granted_or_unchanged(sent);
@@ -117,6 +118,10 @@ impl Command for FastAcquire {
             None => snapshot::projection(),
         };
         upsert(collection, self.filter(), replacement, fields)
+    }
+
+    fn relies_on(&self, reply: &AcquireReply) -> Reliance {
+        self.request.relies_on(reply)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {
@@ -190,6 +195,7 @@ pub struct FastAcquired {
 impl Command for FastAcquireMany {
     type Reply = FastAcquired;
     const LANE: Lane = Lane::Acquire;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let statement = |take: &FastAcquire| {
@@ -248,12 +254,17 @@ pub struct FastAdmit {
 impl Command for FastAdmit {
     type Reply = AcquireReply;
     const LANE: Lane = Lane::Acquire;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let query = doc! { format::NAME: &self.request.name };
         let mut fields = fast_projection(&self.request.value, self.grant_id().as_str());
         fields.insert(HAS_QUEUE, not(queue::is_empty()));
         upsert(collection, query, self.admitted_or_unchanged(sent), fields)
+    }
+
+    fn relies_on(&self, reply: &AcquireReply) -> Reliance {
+        self.request.relies_on(reply)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<AcquireReply, DecodeError> {

@@ -28,6 +28,10 @@ impl Command for FindLeases {
         command
     }
 
+    fn sees_all_until(&self) -> Option<Timestamp> {
+        self.after
+    }
+
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
         Ok(documents(reply)?.map(snapshot::read).collect())
     }
@@ -68,6 +72,10 @@ impl Command for FindGrants {
 
     fn needs_majority_read(&self) -> bool {
         true
+    }
+
+    fn sees_all_until(&self) -> Option<Timestamp> {
+        self.0.after
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
@@ -133,7 +141,7 @@ pub struct FindHolders {
     pub grants: Vec<GrantKey>,
 }
 
-/// A lease document with its holders.
+/// A lease document with the wanted holders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedSnapshot {
     /// The lease itself.
@@ -151,6 +159,8 @@ pub struct SeenHolder {
     pub id: Option<GrantId>,
     /// The echo of its newest command.
     pub sent: Option<i64>,
+    /// When the server made the grant.
+    pub acquired_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
 impl Command for FindHolders {
@@ -158,17 +168,10 @@ impl Command for FindHolders {
     const LANE: Lane = Lane::Critical;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
-        let ids: Vec<&str> = self.grants.iter().map(GrantKey::grant_id).collect();
-        // The server makes a set of a constant list, and would search through that of `$in`.
-        let own = filter(admission::elements(), |each| {
-            doc! { "$setIsSubset": [[each.field(holder::ID)], literal(ids)] }
-        });
-        let fields = [holder::VALUE, holder::ID, holder::SENT_MICROS];
-        let own = map(own, |each| each.fields(fields));
-        let projection = with(snapshot::projection_without_queue(), format::HOLDERS, own);
-        let names: BTreeSet<&str> = self.grants.iter().map(GrantKey::name).collect();
-        let (limit, names) = (names.len(), Bson::from_iter(names));
-        find(collection, doc! { format::NAME: { "$in": names } }, projection, limit)
+        let names = self.grants.iter().map(GrantKey::name);
+        let ids = self.grants.iter().map(GrantKey::grant_id).collect();
+        let projection = snapshot::projection_without_queue();
+        find_holders(collection, names, (holder::ID, ids), projection)
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<SharedSnapshot>, DecodeError> {
@@ -176,7 +179,28 @@ impl Command for FindHolders {
     }
 }
 
-fn read_with_own_holders(document: &Document) -> SharedSnapshot {
+/// The read of these leases by this projection, with the holders whose field has one of these values.
+pub(super) fn find_holders<'a>(
+    collection: &str,
+    names: impl Iterator<Item = &'a str>,
+    (field, values): (&str, BTreeSet<&str>),
+    projection: Document,
+) -> Document {
+    // The server makes a set of a constant list, and would search through that of `$in`.
+    let values: Vec<&str> = values.into_iter().collect();
+    let own = filter(admission::elements(), |each| {
+        doc! { "$setIsSubset": [[each.field(field)], literal(values)] }
+    });
+    let fields = [holder::VALUE, holder::ID, holder::SENT_MICROS, holder::ACQUIRED_AT];
+    let own = map(own, |each| each.fields(fields));
+    let projection = with(projection, format::HOLDERS, own);
+    let names: BTreeSet<&str> = names.collect();
+    // Zero would be no limit.
+    let (limit, names) = (names.len().max(1), Bson::from_iter(names));
+    find(collection, doc! { format::NAME: { "$in": names } }, projection, limit)
+}
+
+pub(super) fn read_with_own_holders(document: &Document) -> SharedSnapshot {
     let lease = snapshot::read(document);
     let is_shared = lease.info.value.as_deref() == Some(format::SHARED_VALUE);
     let elements = document.get_array(format::HOLDERS).ok().filter(|_| is_shared);
@@ -185,6 +209,7 @@ fn read_with_own_holders(document: &Document) -> SharedSnapshot {
         value: text(element, holder::VALUE),
         id: element.get_str(holder::ID).ok().map(GrantId::from),
         sent: element.get_i64(holder::SENT_MICROS).ok(),
+        acquired_at: snapshot::date(element, holder::ACQUIRED_AT),
     };
     SharedSnapshot { lease, holders: holders.map(seen).collect() }
 }

@@ -30,6 +30,7 @@ pub struct Heartbeat {
 impl Command for Heartbeat {
     type Reply = Matched;
     const LANE: Lane = Lane::Critical;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let (sent, waiter_ttl_ms) = (echo(sent), millis_up(self.waiter_ttl));
@@ -47,6 +48,11 @@ impl Command for Heartbeat {
             statements.push(beat(waiting(name, doc! { "$all": &values }), &values));
         }
         update_each(collection, statements)
+    }
+
+    fn relies_on(&self, _beaten: &Matched) -> Reliance {
+        // A promotion that counts from it is told when a majority has both.
+        Reliance::Nothing
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {

@@ -14,6 +14,7 @@ mod acquire_parts;
 mod acquire_reply;
 mod admission;
 mod command;
+pub mod confirm;
 pub mod fast_acquire;
 pub mod find;
 pub mod heartbeat;
@@ -21,6 +22,7 @@ pub mod indexes;
 pub mod probe;
 mod queue;
 pub mod release;
+mod release_target;
 pub mod renew;
 pub mod renew_holders;
 pub mod reply;
@@ -38,6 +40,7 @@ pub use self::{
     renew_holders::*, transaction::*, watch::*,
 };
 pub use command::{Command, DecodeError, StatementError};
+pub use confirm::{FindWritten, Reliance, Trace, Unconfirmed, Written, applied, are_shown};
 pub use reply::{Ended, Matched, RefusedStatements, write_concern_error};
 pub use snapshot::LeaseSnapshot;
 

@@ -50,6 +50,7 @@ pub struct DryRun;
 impl Command for DryRun {
     type Reply = ();
     const LANE: Lane = Lane::Acquire;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
         let choice = bind("until", now_plus(1_000_i64), |until| {
@@ -60,6 +61,11 @@ impl Command for DryRun {
         let query = doc! { format::NAME: { "$in": NO_ELEMENT } };
         let update = vec![doc! { "$replaceWith": choice }];
         find_and_modify(collection, query, update, snapshot::projection())
+    }
+
+    fn relies_on(&self, _reply: &()) -> Reliance {
+        // It writes nothing.
+        Reliance::Nothing
     }
 
     fn decode(&self, reply: &Document, _sent: Instant) -> Result<(), DecodeError> {

@@ -86,6 +86,7 @@ pub struct RenewMany {
 impl Command for RenewMany {
     type Reply = Matched;
     const LANE: Lane = Lane::Critical;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut by_time: BTreeMap<Duration, Vec<&GrantKey>> = BTreeMap::new();
@@ -109,8 +110,21 @@ impl Command for RenewMany {
         update_each(collection, by_time.into_iter().map(statement).collect())
     }
 
+    fn relies_on(&self, renewed: &Matched) -> Reliance {
+        renewal_relies_on(&self.grants, renewed)
+    }
+
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
         decode_update(reply, sent)
+    }
+}
+
+/// The writes that somebody relies on after a renewal of these grants: all of them, if any was matched.
+pub(super) fn renewal_relies_on(grants: &[RenewalTarget], renewed: &Matched) -> Reliance {
+    let trace = |grant: &RenewalTarget| Trace::Prolonged(GrantKey::clone(&grant.key), renewed.sent);
+    match renewed.matched {
+        0 => Reliance::Nothing,
+        _ => Reliance::Writes(grants.iter().map(trace).collect()),
     }
 }
 
@@ -136,6 +150,7 @@ impl Command for Resume {
     /// held any more.
     type Reply = Option<(Instant, LeaseSnapshot)>;
     const LANE: Lane = Lane::Critical;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut query = self.key.filter_with_date();
@@ -151,6 +166,14 @@ impl Command for Resume {
         resumed.insert(grant_field(grant::MAX_CLOCK_SKEW_MS), skew);
         resumed.insert(grant_field(grant::WRITES), one_more_write());
         find_and_modify(collection, query, set(resumed), snapshot::projection())
+    }
+
+    fn relies_on(&self, resumed: &Self::Reply) -> Reliance {
+        let key = || GrantKey::new(self.key.name(), self.key.value(), &self.fresh_id);
+        let on = |(sent, seen): &(Instant, LeaseSnapshot)| {
+            Reliance::on_grant(key(), *sent, seen.info.acquired_at)
+        };
+        resumed.as_ref().map_or(Reliance::Nothing, on)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Self::Reply, DecodeError> {

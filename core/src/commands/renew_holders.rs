@@ -1,5 +1,6 @@
 //! Renew holders: prolongs the grants of one process.
 
+use super::renew::renewal_relies_on;
 use super::*;
 
 /// The most ids of a statement: for each holder of each of its leases, the server walks over all of them.
@@ -18,6 +19,7 @@ pub struct RenewHolders {
 impl Command for RenewHolders {
     type Reply = Matched;
     const LANE: Lane = Lane::Critical;
+    const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
         let mut by_name: BTreeMap<&str, Vec<&RenewalTarget>> = BTreeMap::new();
@@ -39,6 +41,10 @@ impl Command for RenewHolders {
             .iter()
             .map(|(name, grants)| renewed(*name, doc! { "$all": ids(grants) }, grants, sent));
         update_many(collection, together.chain(alone).collect())
+    }
+
+    fn relies_on(&self, renewed: &Matched) -> Reliance {
+        renewal_relies_on(&self.grants, renewed)
     }
 
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {

@@ -6,10 +6,16 @@
 
 use std::time::Duration;
 
-use super::Instant;
+use super::{Instant, Outcome};
 
 /// How long a commit is repeated, from its first sending. A failover takes less than half of this.
 pub const COMMIT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The labels by which drivers tell what a failed commit means, as their specification of transactions has them.
+const UNKNOWN_COMMIT_RESULT: &str = "UnknownTransactionCommitResult";
+const TRANSIENT_ERROR: &str = "TransientTransactionError";
+
+const MAX_TIME_MS_EXPIRED: i32 = 50;
 
 /// One answer to `commitTransaction`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +31,26 @@ pub enum CommitAnswer {
     Aborted,
     /// The server refuses the commit, and nothing of it was carried out.
     Refused,
+}
+
+impl CommitAnswer {
+    /// The meaning of an error, by its labels, its code, and what it says of a single write.
+    pub fn of_error(
+        has_label: impl Fn(&str) -> bool,
+        code: Option<i32>,
+        outcome: Outcome,
+    ) -> CommitAnswer {
+        if has_label(UNKNOWN_COMMIT_RESULT) {
+            return CommitAnswer::Unknown { may_repeat: code != Some(MAX_TIME_MS_EXPIRED) };
+        }
+        if has_label(TRANSIENT_ERROR) {
+            return CommitAnswer::Aborted;
+        }
+        match outcome.maybe_applied {
+            true => CommitAnswer::Unknown { may_repeat: false },
+            false => CommitAnswer::Refused,
+        }
+    }
 }
 
 /// The end of the commit, as far as it is known, or its repetition.

@@ -40,6 +40,8 @@ enum Renewal {
     Due(Instant),
     /// Sent at this moment, and not answered yet.
     Pending(Instant),
+    /// Sent at this moment and applied. No majority has it yet.
+    Applied(Instant),
 }
 
 /// Why a lease was lost.
@@ -62,6 +64,8 @@ pub enum HoldEvent {
     Timer,
     /// A renewal sent at this moment was confirmed.
     Renewed(Instant),
+    /// A renewal sent at this moment was applied, and is unconfirmed. It prolongs nothing yet, and is not repeated.
+    Applied(Instant),
     /// A renewal failed, or its outcome is unknown.
     RenewalFailed {
         /// When it was sent.
@@ -181,6 +185,7 @@ impl Holder {
             HoldEvent::Guarded => self.guarded_at = Some(now),
             HoldEvent::DocumentWritten(sent) => self.document_written(sent),
             HoldEvent::Renewed(sent) => self.renewed(timing, sent),
+            HoldEvent::Applied(sent) => self.applied(sent),
             HoldEvent::RenewalFailed { sent, retry_after } => {
                 self.failed(timing, now, sent, retry_after)
             }
@@ -198,10 +203,13 @@ impl Holder {
         let capped = self.valid_until >= self.hold_until;
         let due = match self.renewal {
             Renewal::Off => return Instant::FAR_FUTURE,
-            Renewal::Due(_) if capped => return Instant::FAR_FUTURE,
+            Renewal::Due(_) | Renewal::Applied(_) if capped => return Instant::FAR_FUTURE,
             Renewal::Due(due) => due,
             // A renewal past its deadline goes on, and the next one is sent beside it.
             Renewal::Pending(sent) => sent.after(timing.attempt_timeout),
+            // The next one is due as if it were confirmed: several may wait for a majority that is late.
+            Renewal::Applied(sent) if self.renews => sent.after(timing.renew_after),
+            Renewal::Applied(_) => Instant::FAR_FUTURE,
         };
         // A renewal behind the back of a transaction makes its guard conflict. The last third is the lease's own.
         let held_back = match self.transactions {
@@ -217,20 +225,21 @@ impl Holder {
             Renewal::Pending(sent) if self.lost.is_none() => {
                 Some(sent.after(timing.attempt_timeout))
             }
-            Renewal::Pending(_) | Renewal::Due(_) | Renewal::Off => None,
+            Renewal::Pending(_) | Renewal::Applied(_) | Renewal::Due(_) | Renewal::Off => None,
         }
     }
 
     fn on_timer(&mut self, timing: &Timing, now: Instant) -> HoldAction {
         let slack = match self.renewal {
             Renewal::Due(_) => timing.renew_slack,
+            Renewal::Applied(_) => timing.renew_slack,
             Renewal::Pending(_) | Renewal::Off => Duration::ZERO,
         };
         let due = self.renewal_due(timing);
         if due == Instant::FAR_FUTURE || now.after(slack) < due {
             return HoldAction::WakeAt(self.wake_at(timing));
         }
-        if let Renewal::Pending(sent) = self.renewal {
+        if let Renewal::Pending(sent) | Renewal::Applied(sent) = self.renewal {
             self.failing_since = Some(self.failing_since.map_or(sent, |since| since.min(sent)));
         }
         // In whole microseconds, as the sending of this renewal will be.
@@ -245,11 +254,21 @@ impl Holder {
         let due = sent.after(timing.renew_after);
         self.renewal = match self.renewal {
             Renewal::Off => Renewal::Off,
-            Renewal::Due(_) | Renewal::Pending(_) if !self.renews => Renewal::Off,
+            Renewal::Due(_) | Renewal::Pending(_) | Renewal::Applied(_) if !self.renews => {
+                Renewal::Off
+            }
             Renewal::Due(earlier) => Renewal::Due(earlier.max(due)),
-            Renewal::Pending(other) if other > sent => Renewal::Pending(other),
-            Renewal::Pending(_) => Renewal::Due(due),
+            Renewal::Pending(other) | Renewal::Applied(other) if other > sent => self.renewal,
+            Renewal::Pending(_) | Renewal::Applied(_) => Renewal::Due(due),
         };
+    }
+
+    /// The lease is valid for as long as it was, and no renewal counts as confirmed.
+    fn applied(&mut self, sent: Instant) {
+        self.document_written(sent);
+        if matches!(self.renewal, Renewal::Pending(started) if started <= sent) {
+            self.renewal = Renewal::Applied(sent);
+        }
     }
 
     /// If a renewal that was sent after the guard is confirmed, the transaction has ended.
@@ -264,7 +283,7 @@ impl Holder {
         }
         self.failing_since = Some(self.failing_since.map_or(sent, |since| since.min(sent)));
         // A newer one may be in progress; its own answer decides.
-        if matches!(self.renewal, Renewal::Pending(started) if started <= sent) {
+        if matches!(self.renewal, Renewal::Pending(at) | Renewal::Applied(at) if at <= sent) {
             // The delay is chosen for the ttl. A promotion may have much less time left.
             let left = self.valid_until().since(now);
             let soon = (left / 4).max(RETRY_MIN);
@@ -288,14 +307,16 @@ impl Holder {
         let due = self.renewal_due(timing);
         let stood_still = now.since(due);
         match (self.failing_since, self.renewal) {
-            (Some(since), _) | (None, Renewal::Pending(since))
+            (Some(since), _) | (None, Renewal::Pending(since) | Renewal::Applied(since))
                 if stood_still.is_zero() || stood_still < due.since(since) =>
             {
                 Loss::OutOfReach(since)
             }
             (None, Renewal::Off) => Loss::EndedAsAsked,
             // Also a promotion that was to be renewed once.
-            (_, Renewal::Due(_) | Renewal::Pending(_) | Renewal::Off) => Loss::NotRenewed(due),
+            (_, Renewal::Due(_) | Renewal::Pending(_) | Renewal::Applied(_) | Renewal::Off) => {
+                Loss::NotRenewed(due)
+            }
         }
     }
 }

@@ -28,6 +28,28 @@ pub const MAYBE_APPLIED: Outcome = Outcome { maybe_applied: true, advice: Advice
 /// Nothing was written, and nothing will be.
 pub const REFUSED: Outcome = Outcome { maybe_applied: false, advice: Advice::Stop };
 
+/// The result of a command that the primary has carried out.
+///
+/// It is known to be applied on that primary. So it is not sent again, and does not count as a command that nobody
+/// knows the effect of.
+#[must_use]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Applied<T, U> {
+    /// It lasts: a majority has it, or nothing of it could be undone.
+    Confirmed(T),
+    /// Applied, unconfirmed: no majority has had it in time, and a failover may undo it. Nobody believes in a grant of
+    /// it before a majority read shows it.
+    Unconfirmed(T, U),
+}
+
+impl<T, U> Applied<T, U> {
+    /// The result at the primary, whether or not it lasts.
+    pub fn at_the_primary(self) -> T {
+        let (Applied::Confirmed(reply) | Applied::Unconfirmed(reply, _)) = self;
+        reply
+    }
+}
+
 /// Classifies a command error by its code.
 ///
 /// The codes are those of the server's `error_codes.yml`. A command that was interrupted may have written before, while

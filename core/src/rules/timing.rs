@@ -125,6 +125,17 @@ pub fn margin_of(time: Duration) -> Duration {
     (time / 100).max(Duration::from_millis(2))
 }
 
+/// The longest wait of a primary for a majority, before it answers that the write is applied and unconfirmed.
+///
+/// A later confirmation costs a read. Until the answer a command occupies one of its manager's slots.
+const ACKNOWLEDGEMENT_MAX: Duration = Duration::from_millis(250);
+
+/// How long a primary waits for a majority to have the write of a command that has so much time in all. The rest of it
+/// is for locks.
+pub fn acknowledgement_time(command: Duration) -> Duration {
+    (command / 2).min(ACKNOWLEDGEMENT_MAX)
+}
+
 /// Growing delays with a bound. The caller adds the jitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delays {

@@ -17,6 +17,8 @@ use super::{Instant, Timing, from_millis, margin_of};
 
 /// An attempt comes so long after the lease ends, because the database counts whole milliseconds.
 const BEHIND_EXPIRY: Duration = Duration::from_millis(1);
+/// The first renewal of a promotion is sent so long after it, at most.
+const RENEWED_AFTER: Duration = Duration::from_millis(200);
 /// Without a stream, each earlier entry makes polls rarer, up to this many entries.
 const STEPS_BACK_MAX: u32 = 9;
 
@@ -31,6 +33,8 @@ pub struct Waiter {
     server_ms: Option<i64>,
     /// The waiter ttl: how long an entry lasts after a heartbeat.
     waiter_ttl: Duration,
+    /// How long the first renewal of a promotion may take.
+    reserve: Duration,
 }
 
 /// An event for a waiter.
@@ -112,12 +116,19 @@ impl Waiter {
     /// A call that sends its first attempt at once.
     pub fn new(deadline: Instant, waiter_ttl: Duration) -> Waiter {
         let start = Instant::START;
-        Waiter { deadline, acquire_at: start, refused_at: start, server_ms: None, waiter_ttl }
+        let (server_ms, reserve) = (None, Duration::ZERO);
+        Waiter { deadline, acquire_at: start, refused_at: start, server_ms, waiter_ttl, reserve }
     }
 
     /// The call that inherits the queue entry of one that has given up.
     pub fn with_deadline(self, deadline: Instant) -> Waiter {
         Waiter { deadline, ..self }
+    }
+
+    /// Notes how late a majority was last. A promotion is accepted only if its first renewal can be confirmed in time.
+    pub fn expect_majority_after(&mut self, delay: Duration) {
+        let is_late = !delay.is_zero();
+        self.reserve = if is_late { delay.saturating_add(RENEWED_AFTER) } else { delay };
     }
 
     /// Applies an event, and returns the next action.
@@ -138,8 +149,8 @@ impl Waiter {
                 let is_current = sent >= self.refused_at && sent <= now;
                 let term = self.term(timing, sent, expires_at_ms);
                 // Otherwise the waiter first sends an attempt for the whole ttl.
-                let has_enough_left =
-                    now.after(self.longest(timing) / 3) <= sent.after(timing.validity_of(term));
+                let reserve = self.reserve.max(self.longest(timing) / 3);
+                let has_enough_left = now.after(reserve) <= sent.after(timing.validity_of(term));
                 if is_current && has_enough_left {
                     return WaitAction::TakePromotion(term);
                 }

@@ -10,7 +10,7 @@ use mongo_lease_core::rules::{BATCH_MAX, Instant, Lane, MAYBE_APPLIED, UNDER_WAY
 use mongodb::error::{CommandError, ErrorKind};
 use tokio::sync::{mpsc, oneshot};
 
-use super::op::BatchOp;
+use super::op::{Attempted, BatchOp};
 use super::{Batcher, PATIENCE};
 use crate::failure::{Cause, Failure, NOT_SENT, driver_failure};
 use crate::hints::Hints;
@@ -84,14 +84,14 @@ impl BatchOp for Fake {
         _slot: &Slot,
         items: &[u32],
         limits: AttemptLimits,
-    ) -> AttemptResult<Vec<AttemptResult<u32>>> {
+    ) -> AttemptResult<Attempted<u32>> {
         assert!(!items.contains(&PANIC), "as the test wants it");
         let (come_back, comes_back) = oneshot::channel();
         let (deadline, is_blocked) = (limits.time.deadline, limits.is_blocked);
         let batch = SentBatch { items: items.to_vec(), deadline, is_blocked, come_back };
         self.0.send(batch).expect("the test goes on");
         match comes_back.await.expect("the test lets it come back") {
-            Ok(()) => Ok(items.iter().copied().map(answer_to).collect()),
+            Ok(()) => Ok(Attempted::Answers(items.iter().copied().map(answer_to).collect())),
             Err(failure) => Err(failure),
         }
     }

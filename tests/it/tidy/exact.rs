@@ -14,8 +14,9 @@ const MEASURES: [(&str, &str, &str); 9] = [
     (
         "elapsed()",
         "the clock is paused",
-        "line/terms.rs memory/bounds.rs memory/cleanup.rs memory/time.rs several/convoy.rs \
-         several/trouble.rs tracing.rs",
+        "late_majority.rs late_majority/acquiring.rs late_majority/ending.rs \
+         late_majority/holding.rs late_majority/waiting.rs line/terms.rs memory/bounds.rs \
+         memory/cleanup.rs memory/time.rs several/convoy.rs several/trouble.rs tracing.rs",
     ),
     (
         "elapsed()",

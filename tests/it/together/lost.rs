@@ -61,8 +61,8 @@ async fn releases_whose_common_reply_is_lost_are_done() {
     until_nothing_is_left(&database).await;
 }
 
-/// A batch that no majority confirmed in time is sent again, and finds nothing. The look behind it sees that its leases
-/// have gone.
+/// A batch that no majority confirmed in time is not sent again. Reads confirm the releases together: no release reads
+/// by itself.
 #[tokio::test]
 async fn releases_without_a_majority_are_known() {
     let (server, database) = lent_database().await;
@@ -74,8 +74,7 @@ async fn releases_without_a_majority_are_known() {
     for released in joined(start_releases(held)).await {
         assert_eq!(released.unwrap(), Released::Released);
     }
-    // Commands that come at the same moment may all be the sixth.
-    assert!(guard.disable().await >= 6);
+    assert!(guard.disable().await > 0, "each was confirmed in time");
 }
 
 #[tokio::test]

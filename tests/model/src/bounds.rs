@@ -67,6 +67,8 @@ pub struct Bounds {
     /// When a lease that is gone after its release was cut off counts as released: the moment at which it had to be
     /// valid.
     pub judges: Judges,
+    /// Whether the primary answers before a majority has the write, and a read confirms it.
+    pub confirms: bool,
     /// How often another program may damage the numbers of the grant.
     pub damages: u8,
     /// Whether it damages the expiry in place of the numbers.
@@ -173,6 +175,10 @@ pub enum Variant {
     GuardThatWritesNothing,
     /// Writes are acknowledged before a majority has them.
     AcknowledgedByOne,
+    /// The read that confirms a write shows what the primary alone has.
+    ConfirmedByPrimary,
+    /// The read that confirms a write shows the id of the grant, whatever the echo.
+    ConfirmedWithoutEcho,
     /// A release matches the name alone.
     ReleaseByName,
     /// A grant to a late attempt, made while the lease was held, is forgotten when the lease ends.
@@ -308,7 +314,7 @@ impl Bounds {
 
     /// Whether anything reads the sending time of a grant.
     pub(crate) fn reads_sent(&self) -> bool {
-        self.cuts > 0
+        self.cuts > 0 || self.confirms
     }
 
     /// `count` ticks as a duration.

@@ -289,7 +289,7 @@ impl Acting<'_> {
         }
     }
 
-    fn tell(&mut self, event: HoldEvent) -> Option<HoldAction> {
+    pub(crate) fn tell(&mut self, event: HoldEvent) -> Option<HoldAction> {
         let (timing, now) = (self.bounds.timing(), self.now());
         let Stage::Holding(held) = &mut self.world.clients[self.client].stage else {
             return None;
@@ -335,6 +335,10 @@ impl From<&Command> for Silence {
             Does::Heartbeat => Silence::Heartbeat,
             Does::End { .. } | Does::LookAtEnded { .. } => Silence::Release,
             Does::Guard { .. } => Silence::Guard,
+            Does::Confirm { says, .. } => {
+                let Command { client, sent, .. } = *command;
+                Silence::from(&Reply { client, sent, says, is_acknowledged: false })
+            }
         }
     }
 }

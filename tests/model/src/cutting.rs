@@ -42,7 +42,8 @@ impl Explored {
             | Does::LookAtEnded { .. }
             | Does::Renew { .. }
             | Does::Heartbeat
-            | Does::Guard { .. } => {}
+            | Does::Guard { .. }
+            | Does::Confirm { .. } => {}
         }
     }
 
@@ -85,7 +86,8 @@ impl Primary<'_> {
             | Does::LookAtEnded { .. }
             | Does::Renew { .. }
             | Does::Heartbeat
-            | Does::Guard { .. } => return false,
+            | Does::Guard { .. }
+            | Does::Confirm { .. } => return false,
         };
         self.world.commands.push(Command { sent: self.world.tick, does, ..command });
         true

@@ -201,7 +201,7 @@ impl Explored {
         for &command in &world.commands {
             match command.does {
                 // The rest of an attempt's batch reads no clock: only its answer does.
-                Does::Rest { .. } | Does::LookAtEnded { .. } => {
+                Does::Rest { .. } | Does::LookAtEnded { .. } | Does::Confirm { .. } => {
                     steps.push(Step::CarryOut(command, world.tick));
                 }
                 // Where nobody waits, a release reads no clock.

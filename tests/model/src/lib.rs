@@ -15,6 +15,7 @@ mod claimed;
 mod state;
 
 mod client;
+mod confirming;
 mod cutting;
 mod handing_on;
 mod harmless;

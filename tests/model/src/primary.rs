@@ -51,6 +51,7 @@ impl Primary<'_> {
             Does::Heartbeat => self.heartbeat(command, now),
             Does::End { which, by } => self.end(command, which, by, now),
             Does::Guard { key, is_overtaken } => self.guard(command, key, is_overtaken, now),
+            Does::Confirm { says, at, is_undone } => self.confirm(command, says, at, is_undone),
         };
         let Some(says) = says else {
             return false;
@@ -60,12 +61,18 @@ impl Primary<'_> {
             self.tell_again();
         }
         if let (Some(says), true) = (says, command.is_heard) {
-            // A write is acknowledged when a majority has it.
+            // A write is acknowledged when a majority has it. A confirmation is a read.
+            let is_read = matches!(command.does, Does::Confirm { .. });
             let waits = self.world.durable.as_ref().is_some_and(|durable| {
-                self.bounds.variant != Variant::AcknowledgedByOne && *durable != self.world.server
+                let is_behind = *durable != self.world.server && !is_read;
+                self.bounds.variant != Variant::AcknowledgedByOne && is_behind
             });
             let (client, sent) = (command.client, self.counts_from(command, says));
-            self.world.replies.push(Reply { client, sent, says, is_acknowledged: !waits });
+            let reply = Reply { client, sent, says, is_acknowledged: !waits };
+            match waits && self.bounds.confirms {
+                true => self.answer_unconfirmed(reply),
+                false => self.world.replies.push(reply),
+            }
         }
         true
     }
@@ -283,13 +290,16 @@ impl Primary<'_> {
             | Does::Renew { .. }
             | Does::Heartbeat
             | Does::End { .. }
-            | Does::Guard { .. } => false,
+            | Does::Guard { .. }
+            | Does::Confirm { .. } => false,
         };
         let commands = std::mem::take(&mut self.world.commands);
         let (lost, kept): (Vec<_>, Vec<_>) = commands.into_iter().partition(is_lost);
         self.world.commands = kept;
+        self.ask_the_next_primary(durable.position);
         self.world.server = durable;
         self.world.rollbacks += 1;
+        self.world.see_undone_grants();
         for command in lost.into_iter().filter(|command| command.is_heard) {
             let mut acting =
                 Acting { bounds: self.bounds, world: self.world, client: command.client };

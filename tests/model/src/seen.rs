@@ -49,6 +49,15 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Condition<Explored>> {
     if bounds.cuts > 0 {
         seen.extend(of_cuts(bounds));
     }
+    if bounds.confirms {
+        seen.push(("what was applied is undone", |_, world| {
+            let is_undone = |does: &Does| matches!(does, Does::Confirm { is_undone: true, .. });
+            world.commands.iter().any(|command| is_undone(&command.does))
+        }));
+        seen.push(("what was applied is confirmed after a primary was lost", |_, world| {
+            world.rollbacks > 0 && world.clients.iter().any(|client| client.held().is_some())
+        }));
+    }
     if bounds.tombstones {
         seen.push(("a release makes a tombstone", |_, world| is_tombstone(world)));
     }

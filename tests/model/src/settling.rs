@@ -55,6 +55,13 @@ impl World {
             match &mut command.does {
                 Does::Rest { granted_at, .. } => granted_at.iter_mut().for_each(&mut visit),
                 Does::LookAtTaken { token: at, .. } | Does::LookAtEnded { at, .. } => visit(at),
+                Does::Confirm { says, at, .. } => {
+                    visit(at);
+                    if let Says::Granted { token, granted_at, .. } = says {
+                        visit(token);
+                        visit(granted_at);
+                    }
+                }
                 Does::Acquire { .. }
                 | Does::FastAcquire { .. }
                 | Does::Renew { .. }

@@ -118,6 +118,13 @@ pub(crate) enum Does {
         key: Key,
         is_overtaken: bool,
     },
+    /// The majority read behind a write of this time, which was answered so before a majority had it.
+    Confirm {
+        says: Says,
+        at: Position,
+        /// The primary that made it is lost, with it.
+        is_undone: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -287,6 +294,16 @@ impl World {
         self.commands.push(Command { client, sent: self.tick, does, is_heard: true });
     }
 
+    /// Whoever has the lease after grants were undone is not overtaken.
+    pub(crate) fn see_undone_grants(&mut self) {
+        let last = self.server.last_grant.and_then(|grant| grant.client);
+        if let Some(client) = last.and_then(|last| self.clients.get_mut(last))
+            && let Stage::Holding(held) = &mut client.stage
+        {
+            held.is_overtaken = false;
+        }
+    }
+
     /// Marks a grant of the lease: each older grant of another client is overtaken.
     pub(crate) fn overtake(&mut self, by: Option<usize>) {
         for (number, client) in self.clients.iter_mut().enumerate() {
@@ -295,7 +312,9 @@ impl World {
             }
         }
         for command in &mut self.commands {
-            if let Does::Guard { is_overtaken, .. } = &mut command.does {
+            if let Does::Guard { is_overtaken, .. }
+            | Does::Confirm { says: Says::Granted { is_overtaken, .. }, .. } = &mut command.does
+            {
                 *is_overtaken |= by != Some(command.client);
             }
         }

@@ -43,6 +43,7 @@ pub(crate) fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
         tombstones: false,
         cuts: 0,
         judges: Judges::WhenSent,
+        confirms: false,
         damages: 0,
         damages_expiry: false,
         variant: Variant::AsBuilt,
@@ -126,6 +127,26 @@ pub fn rollback() -> Bounds {
     // The background releaser repeats what was not acknowledged; here it sends once.
     bounds.leaves_nothing = false;
     bounds
+}
+
+/// The same where the primary answers before a majority has the write: it is confirmed later, or undone.
+#[must_use]
+pub fn late_majority() -> Bounds {
+    Bounds { confirms: true, ..rollback() }
+}
+
+/// The same with a second attempt beside the first.
+#[must_use]
+pub fn late_majority_attempts() -> Bounds {
+    let clocks = Clocks::Bounded { ticks: 1, skew: 0 };
+    Bounds { clients: attempts().clients, losses: Some(0), clocks, ..late_majority() }
+}
+
+/// The same with a renewal, and a world that lasts until somebody else is granted.
+#[must_use]
+pub fn late_majority_renewal() -> Bounds {
+    let bounds = bounded(TICKS, vec![client(1, 1, 0), rival(1, 0)]);
+    Bounds { rollbacks: 1, leaves_nothing: false, losses: Some(0), confirms: true, ..bounds }
 }
 
 /// Three clients.
@@ -276,7 +297,7 @@ fn large_without_lines() -> Vec<Named> {
 }
 
 /// The worlds of [`every_run`] with more than 200,000 states.
-pub const BIG: [&str; 35] = [
+pub const BIG: [&str; 36] = [
     "attempts",
     "renewals",
     "damaged numbers",
@@ -286,6 +307,7 @@ pub const BIG: [&str; 35] = [
     "crashes",
     "guards",
     "foreigner",
+    "late majority, a renewal",
     "three clients",
     "short first attempts",
     "first attempts together",
@@ -329,6 +351,9 @@ pub fn every_run() -> Vec<Named> {
         ("unbounded clocks", unbounded()),
         ("foreigner", foreigner()),
         ("rollback", rollback()),
+        ("late majority", late_majority()),
+        ("late majority, attempts", late_majority_attempts()),
+        ("late majority, a renewal", late_majority_renewal()),
         ("three clients", three()),
         ("short first attempts", short()),
         ("first attempts together", together()),

@@ -1,5 +1,7 @@
 //! The deliberate mistakes, each with its world and the claim that it breaks.
 
+mod late;
+
 use crate::bounds::{Bounds, Judges, Variant};
 use crate::properties::Claim;
 use crate::worlds::{self, attempts, renewals, rollback, smallest, unbounded};
@@ -28,6 +30,7 @@ fn with(variant: Variant, bounds: Bounds) -> Bounds {
 #[must_use]
 pub fn wrong_turns() -> Vec<WrongTurn> {
     let mut turns = mistakes();
+    turns.extend(late::mistakes());
     turns.extend(mistakes_in_company());
     turns.extend(mistakes_when_cut_off());
     turns.extend(mistakes_with_damaged_documents());

@@ -79,7 +79,8 @@ impl Under {
                 self.fleet.burst(process, number, calls);
                 sleep_ms(lasts_ms).await;
             }
-            Kind::RollBack => self.roll_back().await,
+            Kind::RollBack => self.hold_back(true).await,
+            Kind::LateMajority { is_undone } => self.hold_back(is_undone).await,
             Kind::LinkHangs(_)
             | Kind::Loss { .. }
             | Kind::Late { .. }
@@ -98,13 +99,18 @@ impl Under {
         self.world.note("suite", What::FaultEnded { fault: number });
     }
 
-    async fn roll_back(&self) {
+    /// No majority has the writes meanwhile. Then another primary takes over that never had them, or a majority has
+    /// them all.
+    async fn hold_back(&self, is_undone: bool) {
         let Some(under_way) = self.world.roll_back.try_lock().ok() else { return };
         self.world.store.hold_back();
-        self.world.server.change(|health| health.is_rolled_back = true);
+        self.world.change_server(|health| health.is_held_back = true);
         sleep_ms(self.fault.lasts_ms).await;
-        self.world.store.roll_back();
-        self.world.server.change(|health| health.is_rolled_back = false);
+        match is_undone {
+            true => self.world.store.roll_back(),
+            false => self.world.store.confirm_all(),
+        }
+        self.world.change_server(|health| health.is_held_back = false);
         drop(under_way);
     }
 
@@ -118,6 +124,7 @@ impl Under {
         if !process.is_dead() {
             self.world.note(&process.name, What::Resumed);
             process.resume();
+            self.world.applied.forget();
         }
     }
 
@@ -144,7 +151,7 @@ impl Under {
     }
 
     async fn server(&self, kind: Kind) {
-        self.world.server.change(|health| change_server(health, kind, true));
+        self.world.change_server(|health| change_server(health, kind, true));
         if let Kind::Primary { ahead } = kind {
             let skew = i64::try_from(self.plan.max_clock_skew_ms).unwrap_or(0);
             // The next primary's date counts from its election on.
@@ -156,7 +163,7 @@ impl Under {
         } else {
             sleep_ms(self.fault.lasts_ms).await;
         }
-        self.world.server.change(|health| change_server(health, kind, false));
+        self.world.change_server(|health| change_server(health, kind, false));
     }
 }
 

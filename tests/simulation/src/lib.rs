@@ -3,6 +3,7 @@
 //! A [`Plan`] is drawn from the seed: the options of a round and its faults. [`run`] lets the round happen on a runtime
 //! of its own with a paused clock, and returns its history; [`judge`] finds the broken promises in it.
 
+mod applied;
 mod changes;
 mod control;
 mod faults;

@@ -9,6 +9,8 @@ use rand::{RngExt, SeedableRng};
 pub const ROUND_MS: u64 = 600_000;
 /// The library allows for clocks of clients that are wrong by less than a hundredth.
 const DRIFT_MAX: i32 = 9_500;
+/// How late a majority is at most, in milliseconds.
+const LATE_MAX_MS: u64 = 15_000;
 /// How long there are no faults at the beginning.
 const CALM_MS: u64 = 1_000;
 
@@ -117,6 +119,12 @@ pub enum Kind {
     },
     /// The primary has writes that no other member has, until another one takes over: all of them are undone then.
     RollBack,
+    /// The same for longer, up to fifteen seconds, with a failover in the end or without one: then a majority has all
+    /// of them.
+    LateMajority {
+        /// Whether they are undone.
+        is_undone: bool,
+    },
     /// Writes wait for a lock. Each counts by the server's date before that.
     Lock,
     /// Commands take long, and few are carried out at a time.
@@ -161,6 +169,7 @@ impl Kind {
             Kind::CutOff { .. } => "cut-off",
             Kind::Torn { .. } => "torn",
             Kind::RollBack => "roll-back",
+            Kind::LateMajority { .. } => "late-majority",
             Kind::Lock => "lock",
             Kind::Slow { .. } => "slow",
             Kind::Cursor => CURSOR,
@@ -199,6 +208,7 @@ impl Fault {
             | Kind::CutOff { .. }
             | Kind::Torn { .. }
             | Kind::RollBack
+            | Kind::LateMajority { .. }
             | Kind::Lock
             | Kind::Cursor
             | Kind::Stop(_)
@@ -254,6 +264,7 @@ impl Plan {
 /// The faults, one after the other, and sometimes two at once.
 fn faults(random: &mut StdRng, plan: &Plan) -> Vec<Fault> {
     let mut faults = Vec::new();
+    let mut late = StdRng::seed_from_u64(!plan.seed);
     let mut at_ms = CALM_MS;
     let mut bursts = 0;
     loop {
@@ -262,8 +273,13 @@ fn faults(random: &mut StdRng, plan: &Plan) -> Vec<Fault> {
             0 => random.random_range(9_000..25_000),
             _ => random.random_range(200..9_000),
         };
-        let fault =
+        let mut fault =
             Fault { at_ms, lasts_ms: random.random_range(50..5_500), kind: kind(random, plan) };
+        // Drawn from a row of its own: the others stay what they were when a seed broke a promise.
+        if late.random_bool(0.07) {
+            fault.kind = Kind::LateMajority { is_undone: late.random_bool(0.5) };
+            fault.lasts_ms = late.random_range(300..LATE_MAX_MS);
+        }
         if at_ms + fault.lasts_ms >= ROUND_MS {
             return faults;
         }

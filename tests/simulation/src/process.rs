@@ -145,7 +145,7 @@ impl Process {
 
     /// Carries a message to the server, and the answer back.
     async fn carry(self: Arc<Self>, mut command: Box<dyn SentCommand>) {
-        let sent = Instant::now();
+        let (sent, forgotten) = (Instant::now(), self.world.applied.forgotten());
         self.until_it_passes().await;
         let link = self.link();
         if self.world.happens(link.loses_requests) {
@@ -168,6 +168,7 @@ impl Process {
         if let Some(control) = self.world.control {
             control.reply(&self.world, &mut *command, sent.elapsed());
         }
+        self.world.applied.answers(&mut *command, answer, forgotten);
         command.answer(answer);
     }
 
@@ -202,6 +203,7 @@ impl SimulatedProcess for Connection {
 
     fn send(&self, mut command: Box<dyn SentCommand>) {
         let (process, sent) = (Arc::clone(&self.0), self.0.world.now());
+        process.world.applied.sends(&mut *command, sent);
         let slow = command.parts().0.downcast_ref::<SlowAcquire>();
         let call = slow.and_then(|it| Some(it.request.metadata.get_str("call").ok()?.to_owned()));
         tokio::spawn(async move {

@@ -52,6 +52,8 @@ pub struct History {
     pub attempts: Vec<(String, Nanos, Nanos)>,
     /// The writes that break a promise by themselves.
     pub broken_writes: Vec<BrokenWrite>,
+    /// The attempts that were repeated although they were applied.
+    pub repeated: Vec<Broken>,
 }
 
 impl History {
@@ -86,17 +88,18 @@ pub fn run(plan: &Plan, control: Option<&'static Control>) -> History {
     let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime is built");
     let plan = Arc::new(plan.clone());
     Control::begin(control);
-    let (records, changes, left, attempts, [renewing, excused]) = runtime.block_on(async {
-        let world = World::new(plan.seed, control);
-        let left = happen(&world, &plan).await;
-        (
-            world.take_history(),
-            world.store.take_journal(),
-            left,
-            world.take_attempts(),
-            [world.take_renewing(), world.take_excused()],
-        )
-    });
+    let (records, changes, left, (attempts, repeated), [renewing, excused]) =
+        runtime.block_on(async {
+            let world = World::new(plan.seed, control);
+            let left = happen(&world, &plan).await;
+            (
+                world.take_history(),
+                world.store.take_journal(),
+                left,
+                (world.take_attempts(), world.applied.take_repeated()),
+                [world.take_renewing(), world.take_excused()],
+            )
+        });
     Control::begin(None);
     let end = faults_end(&plan);
     let began = records.first().map_or(0, |record| record.at);
@@ -120,7 +123,7 @@ pub fn run(plan: &Plan, control: Option<&'static Control>) -> History {
         terms,
         left,
     };
-    History { evidence, renewing, excused, attempts, broken_writes }
+    History { evidence, renewing, excused, attempts, broken_writes, repeated }
 }
 
 fn allowances(plan: &Plan) -> Allowances {
@@ -199,6 +202,7 @@ pub fn judge(plan: &Plan, history: &History) -> Vec<Broken> {
     // Nobody knows whose a spoilt lease is, and until when.
     found.retain(|broken| broken.lease.as_deref() != Some(SPOILT));
     found.extend(writes::broken(history));
+    found.extend(history.repeated.iter().cloned());
     found.sort_by_key(|broken| broken.at);
     found
 }

@@ -34,8 +34,8 @@ pub(crate) struct Health {
     pub(crate) torn: u64,
     /// Writes wait, and have looked at the clock before.
     pub(crate) is_locked: bool,
-    /// Writes are not confirmed, and will be undone.
-    pub(crate) is_rolled_back: bool,
+    /// No majority has the writes from now on: they are confirmed later, or undone.
+    pub(crate) is_held_back: bool,
     /// How long a command takes at least, and how much longer at most, in milliseconds.
     pub(crate) takes: (u64, u64),
     /// How many commands it carries out at a time.
@@ -52,7 +52,7 @@ impl Health {
         cut_off: 0,
         torn: 0,
         is_locked: false,
-        is_rolled_back: false,
+        is_held_back: false,
         takes: (0, 2),
         slots: SLOTS,
     };
@@ -81,13 +81,18 @@ impl Turn {
     ) -> SimulatedAnswer {
         // The control has the confirmation of the primary alone.
         let needs_majority = !world.is("w1");
-        if health.is_rolled_back && needs_majority {
-            // A majority read waits for the write that the primary has and no other member.
-            if !is_write(command) {
+        if health.is_held_back && needs_majority {
+            // A majority read waits for the write that the primary has and no other member. In one control a read that
+            // confirms is answered all the same.
+            let is_answered = world.is("unconfirmed-read") && command.sees_all_until().is_some();
+            if !is_write(command) && !is_answered {
                 return self.ends(command, SimulatedAnswer::CutOff).await;
             }
             world.carry_out(command, self.waited);
-            return self.ends(command, SimulatedAnswer::NoMajority).await;
+            return match is_answered {
+                true => SimulatedAnswer::Reply,
+                false => self.ends(command, SimulatedAnswer::NoMajority).await,
+            };
         }
         match health.without_majority {
             Some(carried_out) if is_write(command) && needs_majority => {
@@ -96,6 +101,10 @@ impl Turn {
                 }
                 self.ends(command, SimulatedAnswer::NoMajority).await
             }
+            // It waits for writes that no majority has.
+            Some(_) if command.sees_all_until().is_some() => {
+                self.ends(command, SimulatedAnswer::CutOff).await
+            }
             Some(_) | None => {
                 world.carry_out(command, self.waited);
                 SimulatedAnswer::Reply
@@ -103,13 +112,18 @@ impl Turn {
         }
     }
 
-    /// Ends at the time limit of the command.
+    /// Ends at the time limit of the command: for the majority, or for all of it.
     fn ends(
         self,
         command: &dyn SentCommand,
         answer: SimulatedAnswer,
     ) -> impl Future<Output = SimulatedAnswer> + use<> {
-        let left = command.time_limit().saturating_sub(self.arrived.elapsed());
+        let limit = if answer == SimulatedAnswer::NoMajority {
+            command.acknowledged_within() + self.waited
+        } else {
+            command.time_limit()
+        };
+        let left = limit.min(command.time_limit()).saturating_sub(self.arrived.elapsed());
         async move {
             tokio::time::sleep(left).await;
             answer

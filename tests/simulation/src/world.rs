@@ -12,9 +12,10 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::time::Instant;
 
+use crate::applied::AppliedAttempts;
 use crate::control::Control;
 use crate::resource::Resource;
-use crate::server::Server;
+use crate::server::{Health, Server};
 use crate::statements;
 
 /// The server's date when a round begins, in milliseconds since 1970.
@@ -32,6 +33,8 @@ pub(crate) struct World {
     pub(crate) server: Server,
     /// The fenced resource.
     pub(crate) resource: Resource,
+    /// The attempts that wait for a majority.
+    pub(crate) applied: AppliedAttempts,
     /// Held while the writes are such that will be undone.
     pub(crate) roll_back: tokio::sync::Mutex<()>,
     /// The deliberate mistake of the round.
@@ -54,6 +57,7 @@ impl World {
             store: MemoryStore::simulated(DATE_MS, seed),
             server: Server::default(),
             resource: Resource::new(control),
+            applied: AppliedAttempts::default(),
             roll_back: tokio::sync::Mutex::default(),
             control,
             started: Instant::now(),
@@ -68,6 +72,12 @@ impl World {
     /// Whether this is the round's deliberate mistake.
     pub(crate) fn is(&self, control: &str) -> bool {
         self.control.is_some_and(|it| it.name == control)
+    }
+
+    /// Changes what ails the server.
+    pub(crate) fn change_server(&self, change: impl FnOnce(&mut Health)) {
+        self.server.change(change);
+        self.applied.forget();
     }
 
     /// The server carries a command out by its date of so long ago, with the mistake of the round.

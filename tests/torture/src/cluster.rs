@@ -218,26 +218,53 @@ impl Cluster {
     /// Lets the members call each other by the proxies' addresses.
     async fn rename_members(&self, names: &[String]) -> Result<(), Failed> {
         let deadline = Instant::now() + ELECTIONS;
-        // The members query each other by the new names, and give each other 1 s for the answer. A busy machine may
-        // need more, and elect another primary meanwhile.
-        while let Err(error) = self.try_rename_members(names).await {
+        self.reconfigure(deadline, |_, number, member| {
+            let _ = member.insert("host", names[number].as_str());
+        })
+        .await?;
+        self.wait_until_followed().await
+    }
+
+    /// All members but the primary apply each write so many seconds later, and cannot be elected meanwhile. Zero heals
+    /// them.
+    pub(crate) async fn delay_secondaries(&self, seconds: i64) -> Result<(), Failed> {
+        self.reconfigure(Instant::now() + ELECTIONS, |primary, number, member| {
+            let is_late = seconds > 0 && number != primary;
+            let (delay, priority) = if is_late { (seconds, 0) } else { (0, 1) };
+            member.extend(doc! { "secondaryDelaySecs": delay, "priority": priority });
+        })
+        .await
+    }
+
+    /// Changes each member's configuration, until that succeeds. The change gets the primary's number and the member's.
+    async fn reconfigure(
+        &self,
+        deadline: Instant,
+        change: impl Fn(usize, usize, &mut Document),
+    ) -> Result<(), Failed> {
+        // The members query each other first, and give each other 1 s for the answer. A busy machine may need more, and
+        // elect another primary meanwhile.
+        while let Err(error) = self.try_reconfigure(&change).await {
             if Instant::now() > deadline {
                 return Err(error);
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        self.wait_until_followed().await
+        Ok(())
     }
 
-    async fn try_rename_members(&self, names: &[String]) -> Result<(), Failed> {
+    async fn try_reconfigure(
+        &self,
+        change: impl Fn(usize, usize, &mut Document),
+    ) -> Result<(), Failed> {
         let primary = self.wait_for_primary().await?;
         let reply = self.admin(primary, doc! { "replSetGetConfig": 1 }, ELECTIONS).await?;
         let mut config = reply.get_document("config").cloned().unwrap_or_default();
         let version = config.get_i32("version").unwrap_or(1);
         config.insert("version", version + 1);
         let members = config.get_array_mut("members").into_iter().flatten();
-        for (member, name) in members.filter_map(Bson::as_document_mut).zip(names) {
-            member.insert("host", name.as_str());
+        for (number, member) in members.filter_map(Bson::as_document_mut).enumerate() {
+            change(primary, number, member);
         }
         self.admin(primary, doc! { "replSetReconfig": config }, ELECTIONS).await?;
         Ok(())

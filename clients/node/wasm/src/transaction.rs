@@ -6,9 +6,6 @@ use mongo_lease_core::commands::{BeginTransaction, KillSession};
 use mongo_lease_core::rules::{
     COMMIT_TIMEOUT, Commit as Rules, CommitAction, CommitAnswer, HoldEvent,
 };
-use mongodb::error::{
-    Error as DriverError, TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT,
-};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::convert::{bytes, document, duration, instant, micros, millis};
@@ -109,7 +106,10 @@ impl Commit {
     #[wasm_bindgen(js_name = onFailed)]
     pub fn on_failed(&mut self, now: f64, failure: &Failure, pause: f64) -> CommitStep {
         let answer = match &failure.0.cause {
-            Cause::Driver(error) => answer_of(error, failure.server_code()),
+            Cause::Driver(error) => {
+                let has_label = |label: &str| error.contains_label(label);
+                CommitAnswer::of_error(has_label, failure.server_code(), driver_outcome(error))
+            }
             _ => CommitAnswer::Unknown { may_repeat: false },
         };
         let pause: Duration = duration(pause);
@@ -118,20 +118,5 @@ impl Commit {
             CommitAction::NotCommitted => CommitStep::NotCommitted,
             CommitAction::GiveUp | CommitAction::Committed => CommitStep::GiveUp,
         }
-    }
-}
-
-/// The meaning of the driver's labels of a commit, as `transaction/commit.rs` of the library has it.
-fn answer_of(error: &DriverError, code: Option<i32>) -> CommitAnswer {
-    const MAX_TIME_MS_EXPIRED: i32 = 50;
-    if error.contains_label(UNKNOWN_TRANSACTION_COMMIT_RESULT) {
-        return CommitAnswer::Unknown { may_repeat: code != Some(MAX_TIME_MS_EXPIRED) };
-    }
-    if error.contains_label(TRANSIENT_TRANSACTION_ERROR) {
-        return CommitAnswer::Aborted;
-    }
-    match driver_outcome(error).maybe_applied {
-        true => CommitAnswer::Unknown { may_repeat: false },
-        false => CommitAnswer::Refused,
     }
 }

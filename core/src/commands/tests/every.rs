@@ -13,6 +13,7 @@ use crate::spec::EndScope;
 use super::{JOINS, entries, fast, request, slow, values};
 use crate::commands::Command;
 use crate::commands::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
+use crate::commands::confirm::FindWritten;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAdmit};
 use crate::commands::find::{FindHolders, FindLeases, GetLease, Page};
 use crate::commands::heartbeat::{FindEntries, Heartbeat};
@@ -154,6 +155,9 @@ impl Every {
         let after = Some(Timestamp { time: 9, increment: 3 });
         self.add("look after a time", &FindLeases { after, ..look });
         self.add("find holders", &FindHolders { grants: vec![key()] });
+        let after = Timestamp { time: 9, increment: 3 };
+        let holders = [(key().name().to_owned(), [key().value().to_owned()].into())].into();
+        self.add("find written", &FindWritten { holders, after });
         self.add("get", &GetLease { name: NAME.to_owned() });
         let pattern = NamePattern::Prefix(NAME.to_owned());
         let (owner, after) = (Some(OWNER.to_owned()), Some(NAME.to_owned()));

@@ -88,6 +88,7 @@ fn wanted(command: &str) -> BTreeSet<String> {
         }
         "admit" | "admit or join" | "admit fast" => set(&[&[VALUE, OWNER, &grant], &META]),
         "resume" | "renew a permit" | "renew two permits" | "find holders" => set(&[&[&grant]]),
+        "find written" => set(&[&[VALUE]]),
         _ => set(&[]),
     }
 }
@@ -101,7 +102,7 @@ fn no_text_of_a_user_is_an_expression() {
         assert_eq!(found.literals, wanted(what), "{what}: {command}");
         with_texts.extend((!found.literals.is_empty()).then_some(what));
     }
-    assert_eq!(with_texts.len(), 18, "{with_texts:?}");
+    assert_eq!(with_texts.len(), 19, "{with_texts:?}");
 }
 
 /// The scan of the test above finds an unquoted text.

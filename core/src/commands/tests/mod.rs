@@ -16,6 +16,7 @@ mod page_plan;
 mod paths;
 mod reading;
 mod snapshot;
+mod unconfirmed;
 mod variables;
 
 use std::fs;

@@ -68,6 +68,7 @@ pub static CONTROLS: &[Control] = &[
     control("distant-members", 4, Place::Here),
     control("w1", 1, Place::Here),
     control("cut-off-goes-on", 264, Place::Here),
+    control("unconfirmed-read", 1, Place::Here),
     // The library's glue: events over time.
     control("slot-kept", 1, Place::Glue(Mistake::SlotKept)),
     control("answers-shifted", 1, Place::Glue(Mistake::AnswersShifted)),
@@ -82,6 +83,10 @@ pub static CONTROLS: &[Control] = &[
     control("given-back-at-once", 1, Place::Glue(Mistake::GivenBackAtOnce)),
     control("piece-counts-anew", 2, Place::Glue(Mistake::PieceCountsAnew)),
     control("piece-keeps-ids", 2, Place::Glue(Mistake::PieceKeepsIds)),
+    control("believed-at-once", 1, Place::Glue(Mistake::BelievedAtOnce)),
+    control("echo-ignored", 1, Place::Glue(Mistake::EchoIgnored)),
+    control("any-answer-confirms", 1, Place::Glue(Mistake::AnyAnswerConfirms)),
+    control("applied-repeated", 1, Place::Glue(Mistake::AppliedRepeated)),
     // The protections of the commands.
     control("renewal-without-max", 2, Place::Off("renewed")),
     control("permit-without-max", 3, Place::Off("permit_renewed")),

@@ -41,6 +41,18 @@ pub(super) async fn replication(target: &Target, random: &mut StdRng) -> Result<
     Ok(())
 }
 
+/// A majority confirms each write some seconds late, and goes on doing so: all members but the primary are delayed.
+pub(super) async fn lag(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
+    let seconds = random.random_range(1..=6);
+    let pause = some(random, 8_000..16_000);
+    let fault = target.began(Nemesis::Lag, format!("{seconds} s for {pause:?}"));
+    target.cluster.delay_secondaries(seconds).await?;
+    tokio::time::sleep(pause).await;
+    target.cluster.delay_secondaries(0).await?;
+    target.ended(fault);
+    Ok(())
+}
+
 /// Commands of the workers fail, lose their connection, or take long.
 pub(super) async fn fail_point(target: &Target, random: &mut StdRng) -> Result<(), Failed> {
     const COMMANDS: [&str; 5] = ["findAndModify", "update", "delete", "aggregate", "getMore"];

@@ -37,6 +37,7 @@ pub(crate) enum Nemesis {
     Partition,
     Network,
     Replication,
+    Lag,
     FailPoint,
     Lock,
     Transaction,
@@ -57,13 +58,14 @@ pub(crate) enum Nemesis {
 
 impl Nemesis {
     /// The faults of `all`.
-    pub(crate) const ALL: [Nemesis; 14] = [
+    pub(crate) const ALL: [Nemesis; 15] = [
         Nemesis::Kill,
         Nemesis::Stop,
         Nemesis::StepDown,
         Nemesis::Partition,
         Nemesis::Network,
         Nemesis::Replication,
+        Nemesis::Lag,
         Nemesis::FailPoint,
         Nemesis::Lock,
         Nemesis::Transaction,
@@ -82,6 +84,7 @@ impl Nemesis {
             Nemesis::Partition => "partition",
             Nemesis::Network => "network",
             Nemesis::Replication => "replication",
+            Nemesis::Lag => "lag",
             Nemesis::FailPoint => "failpoint",
             Nemesis::Lock => "lock",
             Nemesis::Transaction => "transaction",
@@ -287,6 +290,7 @@ async fn strike(target: &Target, nemesis: Nemesis, random: &mut StdRng) -> Resul
         Nemesis::Network => network::bad_weather(target, random).await,
         Nemesis::StepDown => commands::step_down(target).await,
         Nemesis::Replication => commands::replication(target, random).await,
+        Nemesis::Lag => commands::lag(target, random).await,
         Nemesis::FailPoint => commands::fail_point(target, random).await,
         Nemesis::Lock => commands::lock(target, random).await,
         Nemesis::Transaction => transactions::hold_up(target, random).await,

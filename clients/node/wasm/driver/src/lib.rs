@@ -16,8 +16,6 @@ pub mod error {
 
     /// The driver's label of an error after which a transaction may be repeated.
     pub const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
-    /// The driver's label of an error that leaves open whether a transaction was committed.
-    pub const UNKNOWN_TRANSACTION_COMMIT_RESULT: &str = "UnknownTransactionCommitResult";
 
     /// The result of a call of the driver.
     pub type Result<T, E = Error> = std::result::Result<T, E>;

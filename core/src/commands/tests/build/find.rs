@@ -3,6 +3,7 @@ use crate::rules::pattern::NamePattern;
 
 use super::super::in_line;
 use super::assert_command;
+use crate::commands::confirm::FindWritten;
 use crate::commands::find::{FindGrants, FindHolders, FindLeases, GetLease, Page};
 use crate::commands::indexes::{
     CountDuplicates, CreateIndex, FindOtherFormat, ListIndexes, LookAtCollection,
@@ -30,6 +31,10 @@ fn looks_and_pages_are_written_out() {
     // Renewals read their own holders by their ids, and the echo of the newest command.
     let key = |id: &str| GrantKey::new("$a", "$value", &id.into());
     assert_command("FindHolders", &FindHolders { grants: vec![key("$id1"), key("$id2")] });
+    // The same when a majority has all writes up to a time.
+    let after = Timestamp { time: 9, increment: 3 };
+    let holders = [("$a".to_owned(), ["$v".to_owned()].into())].into();
+    assert_command("FindWritten", &FindWritten { holders, after });
     assert_command("FindEntries", &in_line());
 }
 

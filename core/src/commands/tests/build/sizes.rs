@@ -66,7 +66,7 @@ fn commands_keep_their_sizes() {
         ("acquire or join", slow(Permits::EXCLUSIVE, true), 6_600),
         ("acquire permits", slow(share, false), 11_400),
         ("acquire permits or join", slow(share, true), 11_900),
-        ("fast admit", of_command(&fast), 5_100),
+        ("fast admit", of_command(&fast), 5_200),
         ("end a lease", end(grant(), Form::Plain, EndScope::BesideOthers), 5_300),
         ("end a share", end(grant(), Form::List, EndScope::BesideOthers), 8_700),
         ("end a call", end(of_call, Form::Either, EndScope::HeldOrQueued), 10_400),

@@ -190,8 +190,9 @@ fn assert_shows_permits(answer: &AcquireReply, request: &AcquireRequest, documen
             let permits = own("permits").zip(own("limit"));
             let permits = permits.and_then(|(count, limit)| Permits::new(count, limit).ok());
             let expires_at = date(document, &["shared", "own", "expiresAt"]);
+            let acquired_at = date(document, &["shared", "own", "acquiredAt"]);
             let permits = permits.unwrap_or(request.permits);
-            let share = GrantedShare { permits, expires_at };
+            let share = GrantedShare { permits, expires_at, acquired_at };
             assert_eq!(granted.share, (!request.permits.is_exclusive()).then_some(share));
             &granted.info
         }

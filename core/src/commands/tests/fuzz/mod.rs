@@ -96,8 +96,8 @@ fn every_decoder_is_in_the_table() {
 
 /// Parts of the decoders in the table, which get values that one of these has checked.
 const PARTS: &str = "acquire_parts::token acquire_reply::document acquire_reply::read \
-    find::documents reply::count reply::decode_counted reply::decode_update \
-    reply::no_write_error reply::number reply::write_errors snapshot::date";
+    find::documents find::read_with_own_holders reply::count reply::decode_counted \
+    reply::decode_update reply::no_write_error reply::number reply::write_errors snapshot::date";
 
 /// Every reader of a document in `commands`: commands with their replies, and functions.
 fn decoders_in_the_source() -> BTreeSet<String> {

@@ -1,20 +1,24 @@
 //! The checks of decoded change events, and of the holders that renewals read, against what was decoded.
 
+use std::collections::BTreeMap;
+
 use crate::bson::{Bson, Document, doc};
 use crate::rules::ids::CallId;
 use crate::rules::time::Instant;
 use crate::rules::tombstone::is_tombstone;
 
-use super::super::SENT;
 use super::super::decode::{admitted, fields, replacement, update};
+use super::super::{SENT, TOKEN};
 use super::checks::{at, date, rows, text, time};
 use super::{Decoder, decoder, holder_checks};
 use crate::commands::Command;
-use crate::commands::find::FindHolders;
+use crate::commands::confirm::FindWritten;
+use crate::commands::find::{FindHolders, SharedSnapshot};
 use crate::commands::snapshot;
 use crate::commands::watch::{self, StreamEvent};
 
-pub(super) const DECODERS: [Decoder; 2] = [
+pub(super) const DECODERS: [Decoder; 3] = [
+    decoder("confirm::FindWritten", holder_checks::batches, find_written),
     decoder("find::FindHolders", holder_checks::batches, find_holders),
     decoder("watch::decode", events, watch),
 ];
@@ -64,7 +68,16 @@ fn is_recheck(promoted: &str, call_id: &CallId) -> bool {
 /// A renewal believes that a holder is still there, and which command has written it.
 fn find_holders(reply: &Document) -> bool {
     let look = FindHolders { grants: Vec::new() };
-    let Ok(found) = look.decode(reply, SENT) else { return false };
+    look.decode(reply, SENT).is_ok_and(|found| are_in(reply, found))
+}
+
+/// The same of what a majority has.
+fn find_written(reply: &Document) -> bool {
+    let look = FindWritten { holders: BTreeMap::new(), after: TOKEN };
+    look.decode(reply, SENT).is_ok_and(|written| are_in(reply, written.found))
+}
+
+fn are_in(reply: &Document, found: Vec<SharedSnapshot>) -> bool {
     let rows = rows(reply).expect("rows");
     assert_eq!(found.len(), rows.len());
     let mut has_any = false;
@@ -80,6 +93,7 @@ fn find_holders(reply: &Document) -> bool {
             assert_eq!(holder.value.as_deref(), text(element, &["value"]));
             assert_eq!(holder.id.as_ref().map(|id| id.as_str()), text(element, &["id"]));
             assert_eq!(holder.sent, element.get_i64("sentMicros").ok());
+            assert_eq!(holder.acquired_at, date(element, &["acquiredAt"]));
         }
     }
     has_any

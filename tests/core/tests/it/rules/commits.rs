@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use mongo_lease_core::rules::commits::{COMMIT_TIMEOUT, Commit, CommitAction, CommitAnswer};
+use mongo_lease_core::rules::outcome::{MAYBE_APPLIED, REFUSED};
 
 use super::{SECOND, at};
 
@@ -47,4 +48,24 @@ fn nothing_is_repeated_at_or_after_the_bound() {
     let late = commit.deadline().before(SECOND);
     assert_eq!(commit.on(late.before(Duration::from_nanos(1)), UNKNOWN, SECOND), Repeat(SECOND));
     assert_eq!(commit.on(late, UNKNOWN, SECOND), GiveUp);
+}
+
+#[test]
+fn labels_come_before_codes() {
+    let (unknown, transient) = ("UnknownTransactionCommitResult", "TransientTransactionError");
+    let may_repeat = |may_repeat| CommitAnswer::Unknown { may_repeat };
+    let table: [(&[&str], _, _, _); 7] = [
+        (&[unknown], None, REFUSED, may_repeat(true)),
+        (&[unknown], Some(64), MAYBE_APPLIED, may_repeat(true)),
+        // The server has used its time up.
+        (&[unknown], Some(50), MAYBE_APPLIED, may_repeat(false)),
+        (&[unknown, transient], None, REFUSED, may_repeat(true)),
+        (&[transient], Some(251), MAYBE_APPLIED, CommitAnswer::Aborted),
+        (&[], Some(13), REFUSED, CommitAnswer::Refused),
+        (&[], None, MAYBE_APPLIED, may_repeat(false)),
+    ];
+    for (labels, code, outcome, wanted) in table {
+        let answer = CommitAnswer::of_error(|label| labels.contains(&label), code, outcome);
+        assert_eq!(answer, wanted, "{labels:?}, {code:?}");
+    }
 }

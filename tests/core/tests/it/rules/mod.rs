@@ -6,6 +6,7 @@ mod bound;
 mod commits;
 mod guesses;
 mod holder;
+mod holder_applied;
 mod ids;
 mod permits;
 mod promoted;

@@ -93,3 +93,27 @@ fn a_promotion_is_taken_for_no_longer_than_its_expiry() {
         assert_eq!(after(sent, expires_at_ms), wanted, "{expires_at_ms:?}");
     }
 }
+
+/// Without the reserve a waiter would accept a lease that it loses before a late majority has its first renewal.
+#[test]
+fn a_promotion_leaves_its_first_renewal_the_delay_of_a_majority() {
+    let promoted_at = |delay: Duration, now| {
+        let mut waiter = Waiter::new(at(100), LIFE);
+        let _ = waiter.on(&timing(), at(40), refused(40));
+        waiter.expect_majority_after(delay);
+        waiter.on(&timing(), now, promoted(40))
+    };
+    let end = at(40).after(timing().validity_of(LIFE));
+    for seconds in [3, 6, 9] {
+        let delay = Duration::from_secs(seconds);
+        let last = end.before((delay + millis(200)).max(LIFE / 3));
+        assert_eq!(promoted_at(delay, last), TAKEN, "{delay:?}");
+        assert_eq!(promoted_at(delay, last.after(NANO)), Acquire, "{delay:?}");
+    }
+    // Without one, a promotion of any length is taken.
+    let end = end.before(LIFE / 3);
+    assert_eq!(promoted_at(Duration::ZERO, end), TAKEN);
+    // No promotion lasts for so long.
+    assert_eq!(promoted_at(10 * SECOND, at(40)), Acquire);
+    assert_eq!(promoted_at(Duration::MAX, at(40)), Acquire);
+}

@@ -1,0 +1,114 @@
+//! Grants that a late majority confirms.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use mongo_lease::{Acquire, CommandKind, LeaseManager, MemoryFault, Released};
+use tokio::time::Instant;
+
+use super::{SECOND, late_by, manager, seconds, within_a_second};
+use crate::common::short_or_long;
+use crate::patience::pass;
+
+/// One acquire of each kind.
+fn kinds(leases: &LeaseManager) -> [(&'static str, Acquire); 3] {
+    [
+        ("exclusive", leases.acquire("a")),
+        ("permit", leases.semaphore("permits", 2).acquire()),
+        ("value", leases.acquire("b").value("mine")),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_acquire_is_granted_when_a_majority_has_it() {
+    for delay in seconds() {
+        let (_store, leases) = late_by(delay).await;
+        for (kind, acquire) in kinds(&leases) {
+            let started = Instant::now();
+            let lease = within_a_second(started, delay, acquire.await.unwrap());
+            pass(60 * SECOND).await;
+            assert!(lease.is_valid(), "{kind} with a delay of {delay:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_acquires_are_granted_together() {
+    let count = short_or_long(300, 100_000);
+    for delay in seconds() {
+        let (_store, leases) = late_by(delay).await;
+        let started = Instant::now();
+        let names = (0..count).map(|number| format!("lease:{number}"));
+        let calls = names.map(|name| leases.acquire(name).into_future());
+        let held = within_a_second(started, delay, join_all(calls).await);
+        let names: BTreeSet<&str> = held.iter().map(|it| it.as_ref().unwrap().name()).collect();
+        assert_eq!(names.len(), count);
+    }
+}
+
+/// A second attempt would meet the fault, and end the call.
+#[tokio::test(start_paused = true)]
+async fn an_applied_attempt_is_not_repeated() {
+    for (number, kind) in ["exclusive", "permit", "value"].into_iter().enumerate() {
+        let (store, leases) = late_by(20 * SECOND).await;
+        let [first, second, third] = kinds(&leases);
+        let acquire = [first, second, third].into_iter().nth(number).unwrap().1;
+        let call = tokio::spawn(acquire.into_future());
+        pass(SECOND).await;
+        store.fail_next(CommandKind::Acquire, MemoryFault::Refused);
+        let lease = call.await.unwrap().unwrap();
+        assert_eq!(store.faults_left(), 1, "{kind}");
+        assert!(lease.remaining() < 10 * SECOND, "{kind}: {:?}", lease.remaining());
+    }
+}
+
+/// A majority that is late for longer than the call waits: the grant is given back.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_no_majority_has_in_time_is_given_back() {
+    let delay = 20 * SECOND;
+    let (store, leases) = late_by(delay).await;
+    let started = Instant::now();
+    assert!(leases.acquire("a").wait(5 * SECOND).await.is_err());
+    assert!(started.elapsed() <= 6 * SECOND, "{:?}", started.elapsed());
+    pass(SECOND).await;
+    let other = manager(&store).await;
+    let started = Instant::now();
+    let _lease = within_a_second(started, delay, other.acquire("a").await.unwrap());
+}
+
+/// The primary has carried the release of it out when the next call comes.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_call_gives_its_applied_grant_back_at_once() {
+    for delay in seconds() {
+        let (store, leases) = late_by(delay).await;
+        let other = manager(&store).await;
+        for name in ["a", "b"] {
+            let call = tokio::spawn(leases.acquire(name).into_future());
+            pass(SECOND).await;
+            call.abort();
+            pass(Duration::from_millis(10)).await;
+            let started = Instant::now();
+            let _lease = within_a_second(started, delay, other.acquire(name).await.unwrap());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_a_failover_undid_is_made_again() {
+    let (store, leases) = late_by(10 * SECOND).await;
+    let other = manager(&store).await;
+    let calls: Vec<_> = (0..20)
+        .map(|number| tokio::spawn(leases.acquire(format!("lease:{number}")).into_future()))
+        .collect();
+    pass(4 * SECOND).await;
+    assert!(calls.iter().all(|call| !call.is_finished()));
+    store.undo_late();
+    store.set_majority_delay(Duration::ZERO);
+    for (number, call) in calls.into_iter().enumerate() {
+        let lease = call.await.unwrap().unwrap();
+        let second = other.try_acquire(format!("lease:{number}")).await.unwrap();
+        assert!(!second.is_granted(), "lease {number} is not there");
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    }
+}
