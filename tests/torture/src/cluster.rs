@@ -23,6 +23,9 @@ pub(crate) const MEMBERS: usize = 3;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 /// Time limit for elections, on a busy machine.
 const ELECTIONS: Duration = Duration::from_secs(120);
+
+/// Longer than an election takes, if a member can be elected.
+const ELECTION: Duration = Duration::from_secs(20);
 /// This many writes that all members confirm are as good as a few that they confirm promptly: the machine is busy.
 const CONFIRMED: u32 = 40;
 
@@ -160,14 +163,28 @@ impl Cluster {
 
     /// Waits until there is a primary, and returns it.
     pub(crate) async fn wait_for_primary(&self) -> Result<usize, Failed> {
-        let deadline = Instant::now() + ELECTIONS;
+        let found = self.primary_by(Instant::now() + ELECTIONS).await;
+        found.ok_or_else(|| Failed::new(format!("there is no primary for {ELECTIONS:?}")))
+    }
+
+    async fn primary_by(&self, deadline: Instant) -> Option<usize> {
         while Instant::now() < deadline {
             if let Some(primary) = self.primary().await {
-                return Ok(primary);
+                return Some(primary);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Err(Failed::new(format!("there is no primary for {ELECTIONS:?}")))
+        None
+    }
+
+    /// A member that answers.
+    async fn any_member(&self) -> Result<usize, Failed> {
+        for member in 0..MEMBERS {
+            if self.admin(member, doc! { "ping": 1 }, PATIENCE).await.is_ok() {
+                return Ok(member);
+            }
+        }
+        Err(Failed::new("no member answers"))
     }
 
     /// Returns when all members confirm a write, and do so promptly for a while.
@@ -257,7 +274,12 @@ impl Cluster {
         &self,
         change: impl Fn(usize, usize, &mut Document),
     ) -> Result<(), Failed> {
-        let primary = self.wait_for_primary().await?;
+        let (primary, force) = match self.primary_by(Instant::now() + ELECTION).await {
+            Some(primary) => (primary, false),
+            // A killed primary may have lost writes that a late member has. So no late member votes for it, and none of
+            // them can be elected.
+            None => (self.any_member().await?, true),
+        };
         let reply = self.admin(primary, doc! { "replSetGetConfig": 1 }, ELECTIONS).await?;
         let mut config = reply.get_document("config").cloned().unwrap_or_default();
         let version = config.get_i32("version").unwrap_or(1);
@@ -266,7 +288,8 @@ impl Cluster {
         for (number, member) in members.filter_map(Bson::as_document_mut).enumerate() {
             change(primary, number, member);
         }
-        self.admin(primary, doc! { "replSetReconfig": config }, ELECTIONS).await?;
+        let command = doc! { "replSetReconfig": config, "force": force };
+        self.admin(primary, command, ELECTIONS).await?;
         Ok(())
     }
 }
