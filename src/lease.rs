@@ -307,7 +307,7 @@ impl Lease {
             policy.deadline = policy.deadline.min(soon);
         }
         let released = match left {
-            None => releaser.end(Ending { target, hint, was_valid }, policy).await?,
+            None => releaser.end(Ending { target, hint, was_valid, applied: None }, policy).await?,
             Some(hold_at_least) => {
                 releaser.end_later(target, was_valid, hold_at_least, policy).await?
             }

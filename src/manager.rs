@@ -292,7 +292,8 @@ impl LeaseManager {
         self.engine.check_may_write()?;
         let (hint, target_again) = (ReleaseHint::Alone, target.clone());
         let (releaser, policy) = (&self.engine.releaser, self.engine.release_policy());
-        let released = releaser.end(Ending { target, hint, was_valid: false }, policy).await?;
+        let released =
+            releaser.end(Ending { target, hint, was_valid: false, applied: None }, policy).await?;
         if released != Released::Released {
             releaser.check_sound(target_again, policy).await?;
         }

@@ -2,9 +2,10 @@
 
 use mongo_lease_core::commands::{
     AcquireReply, Command, FastAcquire, FastAcquireMany, FastAcquired, FindGrants, FindLeases,
-    GrantKey, SharedSnapshot, Trace, who_was_granted,
+    GrantKey, LeaseSnapshot, SharedSnapshot, Trace, who_was_granted,
 };
 use mongo_lease_core::rules::{Applied, FastForm, Instant, Lane};
+use mongodb::bson::Timestamp;
 
 use super::op::{Attempted, BatchOp, Claim};
 use crate::failure::Failure;
@@ -118,10 +119,19 @@ fn claim(place: usize, acquire: &FastAcquire, granted: &FastAcquired) -> Claim<A
     let traces = Some(vec![Trace::Made { key, sent: granted.sent, acquired_at: None }]);
     let acquire = acquire.clone();
     let tell = move |found: &[SharedSnapshot], _now: Instant| {
-        let found = found.iter().map(|found| found.lease.clone()).collect();
+        let found = found.iter().map(|found| &found.lease);
+        let found = found.filter(|lease| !is_made_again(&acquire, lease, granted.at));
+        let found = found.cloned().collect();
         who_was_granted(&[acquire], &granted, found).pop()
     };
     Claim { traces, tell: Box::new(tell) }
+}
+
+/// Whether a late copy of the command has made this grant once more, after a failover: then its token is too old.
+fn is_made_again(acquire: &FastAcquire, lease: &LeaseSnapshot, token: Timestamp) -> bool {
+    let is_own = lease.info.value.as_deref() == Some(&acquire.request.value);
+    let made_at = lease.info.acquired_at.map(|at| at.timestamp());
+    is_own && made_at.is_some_and(|at| at > i64::from(token.time))
 }
 
 fn all_fail(acquires: &[FastAcquire], failure: &Failure) -> Vec<AttemptResult<AcquireReply>> {

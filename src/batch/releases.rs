@@ -10,6 +10,7 @@ use mongo_lease_core::commands::{
 use mongo_lease_core::rules::{Applied, Instant, Lane, MAYBE_APPLIED, REFUSED};
 use mongo_lease_core::spec::EndScope;
 use mongodb::bson::{Document, Timestamp};
+use tokio_util::sync::CancellationToken;
 
 use super::op::{Attempted, BatchOp, Claim};
 use crate::error::Error;
@@ -25,11 +26,14 @@ pub(crate) struct EndItem {
     earlier: PriorEffect,
     /// Whether the release has sent a command before, which may be applied and wait for a majority.
     is_repeated: bool,
+    /// Cancelled when it is applied.
+    applied: Option<Arc<CancellationToken>>,
 }
 
 impl EndItem {
-    pub(crate) fn new(target: ReleaseTarget) -> EndItem {
-        EndItem { target, earlier: PriorEffect::NotApplied, is_repeated: false }
+    /// `applied` is cancelled when the release is applied, and a majority is late.
+    pub(crate) fn new(target: ReleaseTarget, applied: Option<Arc<CancellationToken>>) -> EndItem {
+        EndItem { target, earlier: PriorEffect::NotApplied, is_repeated: false, applied }
     }
 
     /// For a release that has sent a command before, if `is_repeated` says so.
@@ -125,6 +129,9 @@ impl BatchOp for ReleaseBatch {
                 };
                 // A command that found nothing to end counts at once, unless an earlier one may have ended it.
                 let counts = is_first && !items.iter().any(|item| item.is_repeated);
+                if extent == Extent::All {
+                    items.iter().filter_map(|it| it.applied.as_ref()).for_each(|it| it.cancel());
+                }
                 if extent != Extent::None || !counts {
                     let claims = items.iter().map(|item| claim(item, extent)).collect();
                     return Ok(Attempted::Unconfirmed(claims, why));

@@ -88,7 +88,7 @@ impl Engine {
                 true => ReleaseHint::Alone,
                 false => holding.hint,
             };
-            (Ending { target: holding.target(), hint, was_valid: true }, policy)
+            (Ending { target: holding.target(), hint, was_valid: true, applied: None }, policy)
         });
         let mut ended = self.releaser.end_all(endings.collect());
         let mut look_at = half;

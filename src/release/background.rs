@@ -150,10 +150,14 @@ impl Work {
             .iter_mut()
             .map(|what| Some((what.target.name.clone(), what.pending.take())))
             .collect();
-        let endings = batch.into_iter().map(|what| {
+        let signals: Vec<_> = left
+            .iter()
+            .map(|left| left.as_ref().and_then(|(_, pending)| Some(pending.as_ref()?.signal())))
+            .collect();
+        let endings = batch.into_iter().zip(signals).map(|(what, applied)| {
             let policy = policy(clock.now(), what.until);
             let GiveBack { target, hint, .. } = what;
-            (Ending { target, hint, was_valid: false }, policy)
+            (Ending { target, hint, was_valid: false, applied }, policy)
         });
         let mut ended = self.releaser.end_all(endings.collect());
         let mut failed: (usize, Option<Failure>) = (0, None);

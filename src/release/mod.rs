@@ -28,6 +28,7 @@ use crate::batch::single::SingleSender;
 use crate::error::{Error, Result};
 use crate::hints::NameHint;
 use crate::mistake::{Mistake, is_made};
+use crate::release::pending::EndSignal;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{AttemptResult, Pace, Pending, PriorEffect, Runner};
 
@@ -41,6 +42,14 @@ pub(crate) struct Ending {
     pub(crate) hint: ReleaseHint,
     /// Whether the lease was still valid for its holder at the time of the release.
     pub(crate) was_valid: bool,
+    /// Cancelled when the release is applied. A majority may be late.
+    pub(crate) applied: Option<EndSignal>,
+}
+
+impl Ending {
+    fn item(&self) -> EndItem {
+        EndItem::new(self.target.clone(), self.applied.clone())
+    }
 }
 
 /// The state in which a release is likely to find its grant. A wrong guess costs a command.
@@ -163,7 +172,7 @@ impl Releaser {
             let places: Vec<_> = places.map(|(place, _)| place).collect();
             let items = places.iter().map(|&place| {
                 let (ending, policy) = &endings[place];
-                (EndItem::new(ending.target.clone()), policy.attempt_time())
+                (ending.item(), policy.attempt_time())
             });
             let started = self.shared.attempts(step).first.start_all(items);
             for (place, under_way) in places.into_iter().zip(started) {
@@ -268,7 +277,7 @@ impl Inner {
                 let (batcher, is_shared) =
                     std::mem::replace(&mut next, (&attempts.again, is_plain));
                 let again = std::mem::replace(&mut is_repeated, true);
-                let item = EndItem::new(ending.target.clone()).repeated(again);
+                let item = ending.item().repeated(again);
                 match first.take() {
                     Some(started) => started,
                     None if is_shared => batcher.start(item, time, |_| ()),

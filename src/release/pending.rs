@@ -19,8 +19,8 @@ pub(crate) struct PendingReleases {
 /// The signal of one release in progress, and whether a shutdown reports it.
 type ReportedSignal = (EndSignal, bool);
 
-/// Cancelled when the release has ended.
-type EndSignal = Arc<CancellationToken>;
+/// Cancelled when the release is applied, or has ended.
+pub(crate) type EndSignal = Arc<CancellationToken>;
 
 /// One release in progress. It counts as ended, confirmed or given up, when this is dropped.
 pub(crate) struct PendingRelease {
@@ -50,13 +50,21 @@ impl PendingReleases {
         reported
     }
 
-    /// Waits for the releases of this name that are in progress now. Dropping the future changes nothing.
+    /// Waits until the releases of this name that are in progress now are applied or have ended: the command of a new
+    /// acquire finds the lease free. Dropping the future changes nothing.
     pub(crate) async fn ended(&self, name: &str) {
         // Only the current ones: later releases are not this caller's.
         let pending = self.names.lock().get(name).cloned().unwrap_or_default();
         for (release, _) in pending {
             release.cancelled().await;
         }
+    }
+}
+
+impl PendingRelease {
+    /// The signal that the release is applied.
+    pub(crate) fn signal(&self) -> EndSignal {
+        Arc::clone(&self.ended)
     }
 }
 

@@ -108,13 +108,15 @@ pub(super) struct ServerTimes {
 impl ServerTimes {
     /// If we wait for `left`. The server gives up a little earlier than we do: its answer distinguishes a document that
     /// a transaction blocks from a server that does not answer.
-    pub(super) fn new(left: Duration, at_most: Duration, confirms: bool) -> ServerTimes {
+    /// The time for the majority is for a write that a read can confirm; `delay` is how late one was last.
+    pub(super) fn new(left: Duration, at_most: Duration, delay: Option<Duration>) -> ServerTimes {
         const AHEAD_MAX: Duration = Duration::from_millis(250);
         let left = left - (left / 8).min(AHEAD_MAX);
         let max_ms = millis_up(left.min(at_most)).clamp(1, MAX_TIME_MS_MAX);
+        let command = from_millis(max_ms);
+        let acknowledged = delay.map(|delay| acknowledgement_time(command, delay));
         // Zero would be no limit.
-        let acknowledged_ms = millis_up(acknowledgement_time(from_millis(max_ms))).max(1);
-        ServerTimes { max_ms, acknowledged_ms: confirms.then_some(acknowledged_ms) }
+        ServerTimes { max_ms, acknowledged_ms: acknowledged.map(|time| millis_up(time).max(1)) }
     }
 
     pub(super) fn insert_into(self, command: &mut Document) {

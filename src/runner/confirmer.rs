@@ -34,7 +34,7 @@ struct State {
     /// Whether it is measured now.
     is_measured: bool,
     /// How long the newest confirmation has taken, from the sending of its command, or a measurement since. Zero if the
-    /// reply of the command was the confirmation.
+    /// reply of the command was the confirmation. Longer if a write waits for longer already.
     delay: Duration,
 }
 
@@ -103,9 +103,10 @@ impl Default for Confirmer {
 }
 
 impl Confirmer {
-    /// Adds the writes of a command. Says also whether a task has to be started that reads.
-    pub(super) fn add(&self, at: Timestamp, waiting: AwaitedWrites) -> bool {
+    /// Adds the writes of a command that no majority has by now. Says also whether a task has to be started that reads.
+    pub(super) fn add(&self, at: Timestamp, waiting: AwaitedWrites, now: Instant) -> bool {
         let mut state = self.0.lock();
+        state.delay = state.delay.max(now.since(waiting.sent));
         let number = state.next_number;
         state.next_number += 1;
         state.is_measured |= waiting.sender.is_none();

@@ -1,7 +1,8 @@
 //! Confirms writes that were applied, and that no majority has yet.
 //!
 //! One majority read at a time, for as many writes as it holds. It waits for the oldest of them, and for those that
-//! were made soon after it. So one slot of a manager waits for majorities, and two where a read is not answered.
+//! were made soon after it. So one slot of a manager waits for majorities. A read that is not answered keeps its slot
+//! beside that.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -40,7 +41,8 @@ impl Runner {
     pub(super) fn measure(&self, at: Timestamp, sent: Instant) {
         let deadline = sent.after(MEASURE_TIME);
         let waiting = AwaitedWrites { traces: Vec::new(), sent, deadline, sender: None };
-        if self.shared.confirmer.may_measure() && self.shared.confirmer.add(at, waiting) {
+        let now = self.clock().now();
+        if self.shared.confirmer.may_measure() && self.shared.confirmer.add(at, waiting, now) {
             self.spawn(self.clone().read_until_all_are_told());
         }
     }
@@ -76,7 +78,7 @@ impl Runner {
     ) -> AttemptResult<Vec<SharedSnapshot>> {
         let (sender, receiver) = oneshot::channel();
         let waiting = AwaitedWrites { traces, sent, deadline, sender: Some(sender) };
-        if self.shared.confirmer.add(unconfirmed.at, waiting) {
+        if self.shared.confirmer.add(unconfirmed.at, waiting, self.clock().now()) {
             self.spawn(self.clone().read_until_all_are_told());
         }
         match self.clock().before(deadline, receiver).await {
@@ -109,8 +111,13 @@ impl Runner {
                             self.hear(earlier).await;
                         }
                     }
-                    // It has waited for its whole time.
-                    Some(Err(failure)) if failure.is_blocked() => confirmer.put_back(asked),
+                    // It has waited for its time.
+                    Some(Err(failure))
+                        if failure.is_blocked()
+                            && deadline.since(self.clock().now()) < time / 2 =>
+                    {
+                        confirmer.put_back(asked);
+                    }
                     Some(Err(_)) => {
                         confirmer.put_back(asked);
                         let delays =

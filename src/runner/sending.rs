@@ -122,7 +122,8 @@ impl Slot {
         let sent = shared.clock.now().whole_micros();
         let pace = pace.as_ref().or(shared.pace.as_ref());
         let at_most = pace.map_or(Duration::MAX, |pace| pace.bound(is_blocked));
-        let times = ServerTimes::new(time.over(sent).since(sent), at_most, confirms);
+        let delay = confirms.then(|| shared.confirmer.delay());
+        let times = ServerTimes::new(time.over(sent).since(sent), at_most, delay);
         let answer = match &shared.backend {
             Backend::Server(database) => {
                 let mut document = command.build(&shared.collection, sent);

@@ -62,8 +62,11 @@ fn verdict(lag: Option<Duration>, ttl: Duration) -> Finding {
     let details = json!({ "lag_ms": lag_ms });
     let Some(lag_ms) = lag_ms else {
         let message = format!("no majority has the newest write after {PATIENCE:?}");
-        let advice = "no lease is granted, and held leases are lost: see `members`";
-        return Finding::problem(CHECK, message, advice.to_owned()).with(details);
+        let ttl = humantime::format_duration(ttl);
+        let advice = format!(
+            "grants wait for it, and a lease with a ttl of {ttl} is lost unless it comes: see `members`"
+        );
+        return Finding::problem(CHECK, message, advice).with(details);
     };
     let message = format!("a majority has the newest write after {lag_ms} ms");
     let finding = if Duration::from_millis(lag_ms) <= NOTED {

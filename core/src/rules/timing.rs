@@ -130,10 +130,15 @@ pub fn margin_of(time: Duration) -> Duration {
 /// A later confirmation costs a read. Until the answer a command occupies one of its manager's slots.
 const ACKNOWLEDGEMENT_MAX: Duration = Duration::from_millis(250);
 
+/// The same where a majority was as late as that last: it would be waited for in vain. Zero would be no limit.
+const ACKNOWLEDGEMENT_LATE: Duration = Duration::from_millis(1);
+
 /// How long a primary waits for a majority to have the write of a command that has so much time in all. The rest of it
-/// is for locks.
-pub fn acknowledgement_time(command: Duration) -> Duration {
-    (command / 2).min(ACKNOWLEDGEMENT_MAX)
+/// is for locks. `delay` is how late a majority was last.
+pub fn acknowledgement_time(command: Duration, delay: Duration) -> Duration {
+    let longest =
+        if delay >= ACKNOWLEDGEMENT_MAX { ACKNOWLEDGEMENT_LATE } else { ACKNOWLEDGEMENT_MAX };
+    (command / 2).min(longest)
 }
 
 /// Growing delays with a bound. The caller adds the jitter.

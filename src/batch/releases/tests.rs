@@ -31,7 +31,7 @@ fn counted(count: i64) -> Ended {
 
 /// The answer to each item: released, not released, or unknown.
 fn told(targets: &[ReleaseTarget], count: i64, found: &[LeaseSnapshot]) -> Vec<Option<bool>> {
-    let items: Vec<_> = targets.iter().cloned().map(EndItem::new).collect();
+    let items: Vec<_> = targets.iter().map(|it| EndItem::new(it.clone(), None)).collect();
     let answers = which_ended(&items, counted(count), found);
     let short = |answer: Result<EndReply, Failure>| match answer {
         Ok(ended) => Some(ended == EndReply::Ended),
@@ -84,7 +84,7 @@ fn of_two_for_one_lease_neither_is_told_that_it_was_the_one() {
 #[test]
 fn behind_a_cut_off_command_what_has_gone_is_told_apart() {
     for earlier in [PriorEffect::CutOff, PriorEffect::Unanswered] {
-        let item = |name| EndItem { earlier, ..EndItem::new(target(name)) };
+        let item = |name| EndItem { earlier, ..EndItem::new(target(name), None) };
         let items = ["a", "b", "c"].map(item);
         let found = [stands("b", "own", "own.1")];
         let answers = |count| -> Vec<EndReply> {

@@ -47,6 +47,40 @@ async fn many_acquires_are_granted_together() {
     }
 }
 
+/// Each is a command of its own, and its slot is free again before a majority has it.
+#[tokio::test(start_paused = true)]
+async fn many_permits_are_granted_together() {
+    for delay in seconds() {
+        let (_store, leases) = late_by(delay).await;
+        let semaphores: Vec<_> =
+            (0..40).map(|number| leases.semaphore(format!("permits:{number}"), 10)).collect();
+        let started = Instant::now();
+        let calls = semaphores.iter().flat_map(|it| (0..10).map(|_| it.acquire().into_future()));
+        let held = within_a_second(started, delay, join_all(calls).await);
+        assert!(held.into_iter().all(|it| it.is_ok()));
+    }
+}
+
+/// An acquire waits until the release of its process is applied, and not until a majority has that.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_lease_is_acquired_again_by_its_process() {
+    for delay in seconds() {
+        let (store, leases) = late_by(Duration::ZERO).await;
+        let exclusive = |leases: &LeaseManager| leases.acquire("a");
+        let permit = |leases: &LeaseManager| leases.semaphore("p", 1).acquire();
+        for acquire in [exclusive, permit] {
+            let lease = acquire(&leases).await.unwrap();
+            store.set_majority_delay(delay);
+            let started = Instant::now();
+            drop(lease);
+            let lease = within_a_second(started, delay, acquire(&leases).await.unwrap());
+            assert!(lease.is_valid());
+            store.set_majority_delay(Duration::ZERO);
+            assert_eq!(lease.release().await.unwrap(), Released::Released);
+        }
+    }
+}
+
 /// A second attempt would meet the fault, and end the call.
 #[tokio::test(start_paused = true)]
 async fn an_applied_attempt_is_not_repeated() {

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use mongo_lease::simulated::{SentCommand, SimulatedAnswer};
 use mongo_lease_checker::Nanos;
 use mongo_lease_core::commands::{
-    AcquireReply, AcquireRequest, FastAcquire, FastAcquireMany, FastAdmit, SlowAcquire,
+    AcquireReply, AcquireRequest, FastAcquire, FastAcquireMany, FastAcquired, FastAdmit,
+    SlowAcquire,
 };
 use mongo_lease_core::rules::CallId;
 
@@ -60,15 +61,21 @@ impl AppliedAttempts {
         forgotten: u64,
     ) {
         let (command, reply) = command.parts();
-        let Some(Some(reply)) = reply.downcast_ref::<Option<AcquireReply>>() else { return };
+        let is_many = matches!(reply.downcast_ref::<Option<FastAcquired>>(), Some(Some(_)));
+        let reply = reply.downcast_ref::<Option<AcquireReply>>().and_then(Option::as_ref);
+        if is_many {
+            // It is not known here which of its calls were granted anything.
+            return;
+        }
         // Without its time no read can confirm a grant.
-        let is_granted = matches!(reply, AcquireReply::Granted(it) if it.acquired_at().is_some());
+        let is_granted =
+            matches!(reply, Some(AcquireReply::Granted(it)) if it.acquired_at().is_some());
         // Meanwhile a majority may have it, or another primary has undone it.
         let is_known = answer == SimulatedAnswer::NoMajority && forgotten == self.forgotten();
         let mut told = locked(&self.told);
         for request in requests(command) {
             if !is_granted {
-                // Another attempt tells its call to go on, as the grant has ended.
+                // Another attempt has failed, or tells its call to go on, as the grant has ended.
                 told.remove(&request.call_id);
             } else if is_known {
                 told.entry(request.call_id.clone()).or_default();

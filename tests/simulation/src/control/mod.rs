@@ -67,7 +67,7 @@ pub static CONTROLS: &[Control] = &[
     control("slow-clocks", 1, Place::Here),
     control("distant-members", 4, Place::Here),
     control("w1", 1, Place::Here),
-    control("cut-off-goes-on", 264, Place::Here),
+    control("cut-off-goes-on", 3_055, Place::Here),
     control("unconfirmed-read", 1, Place::Here),
     // The library's glue: events over time.
     control("slot-kept", 1, Place::Glue(Mistake::SlotKept)),
