@@ -64,7 +64,8 @@ fn verdict(lag: Option<Duration>, ttl: Duration) -> Finding {
         let message = format!("no majority has the newest write after {PATIENCE:?}");
         let ttl = humantime::format_duration(ttl);
         let advice = format!(
-            "grants wait for it, and a lease with a ttl of {ttl} is lost unless it comes: see `members`"
+            "grants wait for it, and a lease with a ttl of {ttl} is lost unless it comes: see \
+             `members`"
         );
         return Finding::problem(CHECK, message, advice).with(details);
     };
