@@ -95,9 +95,11 @@ impl InMemory for FastAcquireMany {
 
     /// A read behind it tells who was granted what, as on a server.
     fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> FastAcquired {
+        let mut granted = 0;
         for acquire in &self.acquires {
-            let _ = acquire.carry_out(leases, sent);
+            let answer = acquire.carry_out(leases, sent);
+            granted += usize::from(matches!(answer, AcquireReply::Granted(_)));
         }
-        FastAcquired { sent, at: leases.operation_time(), refused: HashSet::new() }
+        FastAcquired { sent, at: leases.operation_time(), refused: HashSet::new(), granted }
     }
 }

@@ -24,6 +24,12 @@ impl InMemory for FindGrants {
     }
 }
 
+impl InMemory for FindApplied {
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<LeaseSnapshot> {
+        self.names.iter().filter_map(|name| snapshot::read(leases, name)).collect()
+    }
+}
+
 impl InMemory for Page {
     const KIND: Option<CommandKind> = Some(CommandKind::Read);
 

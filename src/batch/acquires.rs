@@ -1,8 +1,8 @@
 //! Fast-path acquires, alone or several in one command.
 
 use mongo_lease_core::commands::{
-    AcquireReply, Command, FastAcquire, FastAcquireMany, FastAcquired, FindGrants, FindLeases,
-    GrantKey, LeaseSnapshot, SharedSnapshot, Trace, who_was_granted,
+    AcquireReply, Command, FastAcquire, FastAcquireMany, FastAcquired, FindApplied, FindGrants,
+    FindLeases, GrantKey, LeaseSnapshot, SharedSnapshot, Trace, who_was_granted,
 };
 use mongo_lease_core::rules::{Applied, FastForm, Instant, Lane};
 use mongodb::bson::Timestamp;
@@ -10,7 +10,7 @@ use mongodb::bson::Timestamp;
 use super::op::{Attempted, BatchOp, Claim};
 use crate::failure::Failure;
 use crate::mistake::{Mistake, is_made};
-use crate::runner::{AppliedResult, AttemptLimits, AttemptResult, Slot};
+use crate::runner::{AppliedResult, AttemptLimits, AttemptResult, AttemptTime, Slot};
 
 /// Batches fast-path acquires for leases of one collection.
 pub(crate) struct AcquireBatch {
@@ -50,8 +50,7 @@ impl BatchOp for AcquireBatch {
         let granted = match slot.apply(&command, limits.clone()).await? {
             Applied::Confirmed(granted) => granted,
             Applied::Unconfirmed(granted, why) => {
-                let claim = |(place, acquire)| claim(place, acquire, &granted);
-                let claims = acquires.iter().enumerate().map(claim).collect();
+                let claims = claims(slot, acquires, &granted, limits.time).await;
                 return Ok(Attempted::Unconfirmed(claims, why));
             }
         };
@@ -109,6 +108,32 @@ impl BatchOp for AcquireBatch {
     }
 }
 
+/// The answers to the calls of a batch that no majority has yet. A refusal counts now, by a read of the primary. If
+/// that fails, all wait for the majority.
+async fn claims(
+    slot: &Slot,
+    acquires: &[FastAcquire],
+    granted: &FastAcquired,
+    time: AttemptTime,
+) -> Vec<Claim<AcquireReply>> {
+    let names = acquires.iter().map(|acquire| acquire.request.name.clone()).collect();
+    let found = match granted.granted == acquires.len() {
+        true => None,
+        false => slot.run(&FindApplied { names }, time.into()).await.ok(),
+    };
+    let all = acquires.iter().enumerate();
+    let Some(found) = found else {
+        return all.map(|(place, acquire)| claim(place, acquire, granted)).collect();
+    };
+    let each = |((place, acquire), told)| match told {
+        AcquireReply::Granted(_) | AcquireReply::UseSlowForm { maybe_granted: true } => {
+            claim(place, acquire, granted)
+        }
+        refused => Claim::Answer(refused),
+    };
+    all.zip(who_was_granted(acquires, granted, found)).map(each).collect()
+}
+
 /// The answer to one call of a batch that no majority has yet, by the read that follows a batch in any case.
 fn claim(place: usize, acquire: &FastAcquire, granted: &FastAcquired) -> Claim<AcquireReply> {
     let refused = granted.refused.contains(&place).then_some(0).into_iter().collect();
@@ -116,7 +141,7 @@ fn claim(place: usize, acquire: &FastAcquire, granted: &FastAcquired) -> Claim<A
     let request = &acquire.request;
     let key = GrantKey::new(&request.name, &request.value, &acquire.grant_id());
     // The reply to a batch does not show the documents.
-    let traces = Some(vec![Trace::Made { key, sent: granted.sent, acquired_at: None }]);
+    let traces = vec![Trace::Made { key, sent: granted.sent, acquired_at: None }];
     let acquire = acquire.clone();
     let tell = move |found: &[SharedSnapshot], _now: Instant| {
         let found = found.iter().map(|found| &found.lease);
@@ -124,7 +149,7 @@ fn claim(place: usize, acquire: &FastAcquire, granted: &FastAcquired) -> Claim<A
         let found = found.cloned().collect();
         who_was_granted(&[acquire], &granted, found).pop()
     };
-    Claim { traces, tell: Box::new(tell) }
+    Claim::Writes(traces, Box::new(tell))
 }
 
 /// Whether a late copy of the command has made this grant once more, after a failover: then its token is too old.

@@ -58,25 +58,31 @@ pub(crate) enum Attempted<T> {
 /// Reads an answer from the documents that a majority has.
 pub(super) type TellAnswer<T> = Box<dyn FnOnce(&[SharedSnapshot], Instant) -> Option<T> + Send>;
 
-/// The answer to one item, if a read shows the writes that it depends on.
-pub(crate) struct Claim<T> {
-    /// `None` if no read can show them.
-    pub(super) traces: Option<Vec<Trace>>,
-    /// Tells the answer by the documents that the read has found; `None` if the writes are not there.
-    pub(super) tell: TellAnswer<T>,
+/// The answer to one item of a command that no majority has yet.
+pub(crate) enum Claim<T> {
+    /// Nothing that a failover could undo: it counts now.
+    Answer(T),
+    /// It depends on these writes. The function tells it by the documents that a read has found; `None` if the writes
+    /// are not there.
+    Writes(Vec<Trace>, TellAnswer<T>),
+    /// It depends on writes that no read can show.
+    Untraceable,
 }
 
 impl<T: Send + 'static> Claim<T> {
     /// This answer, if all of its writes are there.
     pub(crate) fn all(reliance: Reliance, answer: T) -> Claim<T> {
-        let traces = match reliance {
-            Reliance::Writes(traces) => Some(traces),
-            Reliance::Nothing | Reliance::Untraceable => None,
-        };
-        let wanted = traces.clone().unwrap_or_default();
-        let tell =
-            move |found: &[SharedSnapshot], now| are_shown(&wanted, found, now).then_some(answer);
-        Claim { traces, tell: Box::new(tell) }
+        match reliance {
+            Reliance::Nothing => Claim::Answer(answer),
+            Reliance::Untraceable => Claim::Untraceable,
+            Reliance::Writes(traces) => {
+                let wanted = traces.clone();
+                let tell = move |found: &[SharedSnapshot], now| {
+                    are_shown(&wanted, found, now).then_some(answer)
+                };
+                Claim::Writes(traces, Box::new(tell))
+            }
+        }
     }
 }
 

@@ -317,7 +317,7 @@ fn claim(item: &EndItem, extent: Extent) -> Claim<EndReply> {
         (false, Extent::All) => None,
         (false, _) => Some(EndReply::NotEnded(PriorEffect::Unanswered)),
     };
-    Claim { traces: Some(traces), tell: Box::new(tell) }
+    Claim::Writes(traces, Box::new(tell))
 }
 
 /// Tells which of the items this command released. Each is a grant in the plain form.

@@ -140,12 +140,14 @@ impl<O: BatchOp> Inner<O> {
         debug_assert_eq!(claims.len(), callers.len(), "one of each");
         for ((item, caller), claim) in items.into_iter().zip(callers).zip(claims) {
             self.blocked.note(O::name(&item), false);
-            let Some(traces) = claim.traces else {
-                caller.answer(Err(not_confirmed(why.clone())));
-                continue;
-            };
-            let (all, why, tell) = (Arc::clone(&self), why.clone(), claim.tell);
-            self.runner.spawn(all.confirm(caller, traces, tell, why, sent));
+            match claim {
+                Claim::Answer(answer) => caller.answer(Ok(answer)),
+                Claim::Untraceable => caller.answer(Err(not_confirmed(why.clone()))),
+                Claim::Writes(traces, tell) => {
+                    let all = Arc::clone(&self);
+                    self.runner.spawn(all.confirm(caller, traces, tell, why.clone(), sent));
+                }
+            }
         }
     }
 

@@ -51,6 +51,9 @@ pub trait SentCommand: Send {
     /// The time up to which this read has to see all writes, if it has to.
     fn sees_all_until(&self) -> Option<Timestamp>;
 
+    /// Whether this read shows what the primary has, before a majority has it.
+    fn reads_applied(&self) -> bool;
+
     /// The command itself, and its reply: an `Option` of the command's own type, empty until it is carried out.
     fn parts(&mut self) -> (&mut dyn Any, &mut dyn Any);
 

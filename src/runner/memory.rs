@@ -64,6 +64,10 @@ async fn carried_out<C: InMemory>(
     {
         return Err(driver_failure(command_error(50, "MaxTimeMSExpired")));
     }
+    if command.reads_applied() {
+        let reply = store.with_collection(collection, |it| command.carry_out(it, sent));
+        return Ok(Applied::Confirmed(reply));
+    }
     if !is_write::<C>() {
         let reply = store.read_collection(collection, |it| command.carry_out(it, sent));
         return Ok(Applied::Confirmed(reply));

@@ -82,6 +82,10 @@ impl<C: InMemory> SentCommand for Message<C> {
         self.command.sees_all_until()
     }
 
+    fn reads_applied(&self) -> bool {
+        self.command.reads_applied()
+    }
+
     fn parts(&mut self) -> (&mut dyn Any, &mut dyn Any) {
         (&mut self.command, &mut self.reply)
     }

@@ -75,6 +75,13 @@ async fn nothing_fails(seconds: u64) {
     assert!(lost.is_err(), "late by {delay:?}: {lost:?}");
     assert!(held.iter().all(Lease::is_valid));
 
+    // A refusal needs no majority, and these travel with calls that do. At 10 s those get none in their time.
+    let names = (0..2 * LEASES).map(|number| format!("lease:{number}"));
+    let tried = join_all(names.map(|name| waiters.try_acquire(name))).await;
+    let are_refused = tried.iter().take(LEASES).all(|it| matches!(it, Ok(it) if !it.is_granted()));
+    assert!(are_refused, "{tried:?}");
+    drop(tried);
+
     let waits = tokio::spawn(waiters.acquire("lease:0").wait_forever().into_future());
     until("it joins the queue", async || {
         let found = leases.get("lease:0").await.unwrap();

@@ -32,6 +32,11 @@ pub trait Command: Send + Sync + 'static {
         None
     }
 
+    /// Whether this read shows what the primary has, before a majority has it. All others show what a majority has.
+    fn reads_applied(&self) -> bool {
+        false
+    }
+
     /// The writes that somebody relies on after this reply. By default one that no read can show.
     fn relies_on(&self, _reply: &Self::Reply) -> Reliance {
         Reliance::Untraceable

@@ -190,6 +190,8 @@ pub struct FastAcquired {
     pub at: Timestamp,
     /// The positions of the statements that the server refused.
     pub refused: HashSet<usize>,
+    /// How many statements granted a lease. The others changed nothing.
+    pub granted: usize,
 }
 
 impl Command for FastAcquireMany {
@@ -213,9 +215,12 @@ impl Command for FastAcquireMany {
     fn decode(&self, reply: &Document, sent: Instant) -> Result<FastAcquired, DecodeError> {
         reply::count(reply)?;
         let at = reply::token(reply)?;
+        let inserted = reply.get_array("upserted").map(Vec::len).unwrap_or_default();
+        let changed = reply::number(reply, "nModified").and_then(|it| usize::try_from(it).ok());
+        let granted = changed.unwrap_or_default() + inserted;
         let refused = reply::write_errors(reply).iter().map(reply::place_of).collect::<Option<_>>();
         let unplaced = || malformed("a write failed, and the server does not say which");
-        Ok(FastAcquired { sent, at, refused: refused.ok_or_else(unplaced)? })
+        Ok(FastAcquired { sent, at, refused: refused.ok_or_else(unplaced)?, granted })
     }
 }
 

@@ -83,6 +83,32 @@ impl Command for FindGrants {
     }
 }
 
+/// Reads leases as the primary has them, before a majority has that: for the refusals of a batch, which count at once.
+/// It tells of no grant.
+#[derive(Clone, Debug)]
+pub struct FindApplied {
+    /// The names of the leases.
+    pub names: Vec<String>,
+}
+
+impl Command for FindApplied {
+    type Reply = Vec<LeaseSnapshot>;
+    const LANE: Lane = Lane::Acquire;
+
+    fn build(&self, collection: &str, sent: Instant) -> Document {
+        let look = FindLeases { names: self.names.clone(), after: None };
+        with(look.build(collection, sent), "readConcern", doc! { "level": "local" })
+    }
+
+    fn reads_applied(&self) -> bool {
+        true
+    }
+
+    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
+        Ok(documents(reply)?.map(snapshot::read).collect())
+    }
+}
+
 /// Reads one page of a listing: leases whose names come after `after`, in the order of names.
 ///
 /// Each page is a command of its own, so no cursor can be left open.

@@ -4,12 +4,27 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use mongo_lease::{Acquire, CommandKind, LeaseManager, MemoryFault, Released};
+use mongo_lease::{
+    Acquire, CommandKind, Lease, LeaseManager, MemoryFault, MemoryStore, Released, Tuning,
+};
 use tokio::time::Instant;
 
 use super::{SECOND, late_by, manager, seconds, within_a_second};
 use crate::common::short_or_long;
 use crate::patience::pass;
+
+const COUNT: usize = 40;
+const TENTH: Duration = Duration::from_millis(100);
+
+fn name_of(number: usize) -> String {
+    format!("lease:{number}")
+}
+
+/// Every other lease of `COUNT`.
+async fn hold_even(leases: &LeaseManager) -> Vec<Lease> {
+    let calls = (0..COUNT).step_by(2).map(|number| leases.acquire(name_of(number)).into_future());
+    join_all(calls).await.into_iter().map(|it| it.unwrap()).collect()
+}
 
 /// One acquire of each kind.
 fn kinds(leases: &LeaseManager) -> [(&'static str, Acquire); 3] {
@@ -44,6 +59,54 @@ async fn many_acquires_are_granted_together() {
         let held = within_a_second(started, delay, join_all(calls).await);
         let names: BTreeSet<&str> = held.iter().map(|it| it.as_ref().unwrap().name()).collect();
         assert_eq!(names.len(), count);
+    }
+}
+
+/// They travel in one command with others that are granted.
+#[tokio::test(start_paused = true)]
+async fn busy_leases_are_refused_at_once() {
+    // A call that does not wait has 10 s for its answer.
+    for delay in seconds().filter(|delay| *delay < 10 * SECOND) {
+        let (store, other) = late_by(Duration::ZERO).await;
+        let _held = hold_even(&other).await;
+        let leases = manager(&store).await;
+        store.set_majority_delay(delay);
+        // It has met the delay.
+        let _first = leases.acquire("first").await.unwrap();
+        let started = Instant::now();
+        let calls = (0..COUNT).map(|number| {
+            let call = leases.try_acquire(name_of(number)).into_future();
+            async move { (call.await.unwrap().is_granted(), started.elapsed()) }
+        });
+        for (number, (is_granted, took)) in join_all(calls).await.into_iter().enumerate() {
+            let time = if is_granted { delay..=delay + SECOND } else { Duration::ZERO..=TENTH };
+            assert_eq!(is_granted, number % 2 == 1, "{number}");
+            assert!(time.contains(&took), "{number}: {took:?} with a delay of {delay:?}");
+        }
+    }
+}
+
+/// So a release that comes soon after it hands the lease off. Their first attempts travel in one command.
+#[tokio::test(start_paused = true)]
+async fn calls_for_busy_leases_wait_in_line_at_once() {
+    for delay in seconds() {
+        let store = MemoryStore::new();
+        let other = LeaseManager::in_memory(&store).release_timeout(15 * SECOND);
+        let other = other.build().await.unwrap();
+        let held = hold_even(&other).await;
+        // With 10 s, a promotion is too old for its waiter when a majority has it.
+        let tuning = Tuning::default().waiter_ttl(30 * SECOND);
+        let leases = LeaseManager::in_memory(&store).tuning(tuning).build().await.unwrap();
+        store.set_majority_delay(delay);
+        let _first = leases.acquire("first").await.unwrap();
+        let acquire = |number| leases.acquire(name_of(number)).into_future();
+        let calls: Vec<_> = (0..COUNT).map(|number| tokio::spawn(acquire(number))).collect();
+        pass(TENTH).await;
+        let started = Instant::now();
+        let released = join_all(held.into_iter().map(|lease| lease.release())).await;
+        assert!(released.iter().all(|it| *it.as_ref().unwrap() == Released::Released));
+        let granted = within_a_second(started, delay, join_all(calls).await);
+        assert!(granted.into_iter().all(|it| it.unwrap().is_ok()));
     }
 }
 

@@ -80,7 +80,7 @@ impl Turn {
         health: Health,
     ) -> SimulatedAnswer {
         // The control has the confirmation of the primary alone.
-        let needs_majority = !world.is("w1");
+        let needs_majority = !world.is("w1") && !command.reads_applied();
         if health.is_held_back && needs_majority {
             // A majority read waits for the write that the primary has and no other member. In one control a read that
             // confirms is answered all the same.

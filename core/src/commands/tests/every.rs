@@ -15,7 +15,7 @@ use crate::commands::Command;
 use crate::commands::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
 use crate::commands::confirm::FindWritten;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAdmit};
-use crate::commands::find::{FindHolders, FindLeases, GetLease, Page};
+use crate::commands::find::{FindApplied, FindHolders, FindLeases, GetLease, Page};
 use crate::commands::heartbeat::{FindEntries, Heartbeat};
 use crate::commands::indexes::FindOtherFormat;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
@@ -154,6 +154,7 @@ impl Every {
         self.add("look", &look);
         let after = Some(Timestamp { time: 9, increment: 3 });
         self.add("look after a time", &FindLeases { after, ..look });
+        self.add("find applied", &FindApplied { names: vec![NAME.to_owned()] });
         self.add("find holders", &FindHolders { grants: vec![key()] });
         let after = Timestamp { time: 9, increment: 3 };
         let holders = [(key().name().to_owned(), [key().value().to_owned()].into())].into();

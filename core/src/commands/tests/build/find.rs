@@ -4,7 +4,7 @@ use crate::rules::pattern::NamePattern;
 use super::super::in_line;
 use super::assert_command;
 use crate::commands::confirm::FindWritten;
-use crate::commands::find::{FindGrants, FindHolders, FindLeases, GetLease, Page};
+use crate::commands::find::{FindApplied, FindGrants, FindHolders, FindLeases, GetLease, Page};
 use crate::commands::indexes::{
     CountDuplicates, CreateIndex, FindOtherFormat, ListIndexes, LookAtCollection,
 };
@@ -23,6 +23,7 @@ fn looks_and_pages_are_written_out() {
     // A read that sees everything up to a time that the server has named.
     let after = Some(Timestamp { time: 9, increment: 3 });
     assert_command("FindGrants", &FindGrants(FindLeases { after, ..look(&["$a", "$b"]) }));
+    assert_command("FindApplied", &FindApplied { names: vec!["$name".to_owned()] });
     // For users, with the holders of leases held by several.
     assert_command("GetLease", &GetLease { name: "$name".to_owned() });
     let pattern = NamePattern::Prefix("$".to_owned());

@@ -13,7 +13,7 @@ use crate::commands::{Command, echo, snapshot};
 /// The answers of a batch in which the server refused these statements, by what stands in these documents.
 fn answers(acquires: &[FastAcquire], refused: &[usize], found: &[Document]) -> Vec<AcquireReply> {
     let refused: HashSet<usize> = refused.iter().copied().collect();
-    let taken = FastAcquired { sent: SENT, at: TOKEN, refused };
+    let taken = FastAcquired { sent: SENT, at: TOKEN, refused, granted: 0 };
     who_was_granted(acquires, &taken, found.iter().map(snapshot::read).collect())
 }
 

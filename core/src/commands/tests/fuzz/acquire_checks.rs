@@ -272,7 +272,7 @@ fn who_is_granted(reply: &Document) -> bool {
     // Only the last row with this name counts; the unique index allows only one.
     let rows = rows(reply).expect("rows");
     let document = rows.into_iter().rfind(|row| text(row, &["name"]) == Some("$name"));
-    let taken = FastAcquired { sent: SENT, at: TOKEN, refused: HashSet::from([1]) };
+    let taken = FastAcquired { sent: SENT, at: TOKEN, refused: HashSet::from([1]), granted: 1 };
     let acquires = acquires();
     let replies = who_was_granted(&acquires, &taken, seen);
     assert_eq!(replies.len(), acquires.len());

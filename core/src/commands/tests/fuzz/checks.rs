@@ -13,7 +13,7 @@ use super::super::{
     SENT, TOKEN, beat, guard, held, in_line, renewed, resume, target, tick, values, with,
 };
 use super::{Decoder, batches, counts, decoder, lease_replies, leases, replied};
-use crate::commands::find::{FindGrants, FindLeases};
+use crate::commands::find::{FindApplied, FindGrants, FindLeases};
 use crate::commands::heartbeat::QueueEntry;
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget, Tombstone};
@@ -23,7 +23,8 @@ use crate::commands::reply::{self, Ended, Matched};
 use crate::commands::snapshot::{self, LeaseSnapshot};
 use crate::commands::{Command, DecodeError};
 
-pub(super) const DECODERS: [Decoder; 20] = [
+pub(super) const DECODERS: [Decoder; 21] = [
+    decoder("find::FindApplied", batches, |reply| looked(&applied(), reply)),
     decoder("find::FindGrants", batches, |reply| looked(&FindGrants(look()), reply)),
     decoder("find::FindLeases", batches, |reply| looked(&look(), reply)),
     decoder("heartbeat::FindEntries", batches, entries),
@@ -125,6 +126,10 @@ pub(super) fn rows(reply: &Document) -> Option<Vec<&Document>> {
 
 fn look() -> FindLeases {
     FindLeases { names: vec![], after: None }
+}
+
+fn applied() -> FindApplied {
+    FindApplied { names: vec![] }
 }
 
 fn targets() -> Vec<ReleaseTarget> {
