@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use mongo_lease::{Event, Lease, LeaseManager, LostReason};
+use mongo_lease::{Event, Lease, LeaseManager, LostReason, MemoryStore, Released, Tuning};
+use tokio::time::Instant;
 
-use super::{SECOND, late_by, manager, seconds};
+use super::{SECOND, late_by, manager, seconds, within_a_second};
 use crate::patience::{Listener, pass};
 
 async fn ten_leases(leases: &LeaseManager) -> Vec<Lease> {
@@ -35,6 +36,29 @@ async fn no_lease_is_lost_while_a_majority_is_late() {
     }
 }
 
+/// The reads that wait for a majority leave room for the other commands, also where there is one slot for all.
+#[tokio::test(start_paused = true)]
+async fn few_slots_are_enough() {
+    for (delay, slots) in seconds().flat_map(|delay| [1, 2].map(|slots| (delay, slots))) {
+        let store = MemoryStore::new();
+        let tuning = Tuning::default().max_in_flight(slots);
+        let leases = LeaseManager::in_memory(&store).tuning(tuning).release_timeout(15 * SECOND);
+        let leases = leases.build().await.unwrap();
+        let held = ten_leases(&leases).await;
+        store.set_majority_delay(delay);
+        for round in 0..20 {
+            let started = Instant::now();
+            let lease = leases.acquire("often").await.unwrap();
+            let lease = within_a_second(started, delay, lease);
+            let started = Instant::now();
+            let released = lease.release().await.unwrap();
+            assert_eq!(within_a_second(started, delay, released), Released::Released);
+            let lost: Vec<_> = held.iter().filter_map(|lease| lease.check().err()).collect();
+            assert!(lost.is_empty(), "{slots} slots, late by {delay:?}, round {round}: {lost:?}");
+        }
+    }
+}
+
 /// As in the table of outages. Two renewals of a lease wait for the majority at a time.
 #[tokio::test(start_paused = true)]
 async fn no_lease_is_lost_below_two_thirds_of_its_ttl() {
@@ -50,7 +74,7 @@ async fn no_lease_is_lost_below_two_thirds_of_its_ttl() {
 async fn an_applied_renewal_prolongs_nothing_before_a_majority_has_it() {
     let (store, leases) = late_by(Duration::ZERO).await;
     let lease = leases.acquire("a").await.unwrap();
-    let granted = tokio::time::Instant::now();
+    let granted = Instant::now();
     store.set_majority_delay(3_600 * SECOND);
     pass(15 * SECOND).await;
     assert!(lease.remaining() <= Duration::from_millis(14_700), "{:?}", lease.remaining());
