@@ -129,7 +129,9 @@ async fn claims(
         AcquireReply::Granted(_) | AcquireReply::UseSlowForm { maybe_granted: true } => {
             claim(place, acquire, granted)
         }
-        refused => Claim::Answer(refused),
+        refused @ (AcquireReply::Refused(_) | AcquireReply::UseSlowForm { .. }) => {
+            Claim::Answer(refused)
+        }
     };
     all.zip(who_was_granted(acquires, granted, found)).map(each).collect()
 }

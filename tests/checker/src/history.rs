@@ -143,6 +143,28 @@ pub enum What {
         /// Whether the holder knew that it had lost the lease.
         is_stale: bool,
     },
+    /// The caller of a transaction under the lease has learned its end.
+    Transacted {
+        /// The call.
+        call: String,
+        /// The id of the transaction, which no other has.
+        transaction: String,
+        /// The end.
+        end: TransactionEnd,
+        /// The error's text.
+        text: String,
+    },
+    /// The oplog has a transaction under the lease.
+    Committed {
+        /// The call.
+        call: String,
+        /// The name of the lease.
+        name: String,
+        /// The id of the transaction.
+        transaction: String,
+        /// Its time, as a token.
+        token: u64,
+    },
     /// The process kills itself without any cleanup.
     Crashing,
     /// A manager has shut down.
@@ -260,6 +282,18 @@ pub enum Outcome {
     Unknown,
     /// Any other error of the library.
     Failed,
+}
+
+/// The end of a transaction, as its caller knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TransactionEnd {
+    /// All of it was done.
+    Committed,
+    /// Nothing of it was done, and nothing will be.
+    NotCommitted,
+    /// Either.
+    Unknown,
 }
 
 #[cfg(test)]

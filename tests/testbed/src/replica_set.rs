@@ -78,7 +78,7 @@ impl ReplicaSet {
     ///
     /// When there is no server or it does not start.
     pub fn try_start() -> Result<Self, Error> {
-        Self::try_start_in(Default::default())
+        Self::try_start_in(Default::default(), &[])
     }
 
     /// As [`ReplicaSet::start`], with its data as [`crate::ServerBuilder::on_disk`] has them.
@@ -88,29 +88,38 @@ impl ReplicaSet {
     /// When there is no server or it does not start, with what was tried and what to do.
     #[must_use]
     pub fn start_on_disk() -> Self {
-        Self::start_nodes(Default::default(), DataPlace::Disk).unwrap_or_else(|error| error.raise())
+        let started = Self::start_nodes(Default::default(), &[], DataPlace::Disk);
+        started.unwrap_or_else(|error| error.raise())
     }
 
-    /// As [`ReplicaSet::try_start`], each node with environment variables of its own (name and value) beside ours.
+    /// As [`ReplicaSet::try_start`], each node with environment variables of its own (name and value) beside ours, and
+    /// all with these server parameters.
     ///
-    /// A restart keeps them. They can load a library before the server: for a clock of its own, for example.
+    /// A restart keeps both. The variables can load a library before the server: for a clock of its own, for example.
     ///
     /// # Errors
     ///
     /// When there is no server or it does not start.
-    pub fn try_start_in(environments: [Vec<(String, String)>; NODES]) -> Result<Self, Error> {
-        Self::start_nodes(environments, DataPlace::default())
+    pub fn try_start_in(
+        environments: [Vec<(String, String)>; NODES],
+        parameters: &[(&str, &str)],
+    ) -> Result<Self, Error> {
+        Self::start_nodes(environments, parameters, DataPlace::default())
     }
 
     fn start_nodes(
         environments: [Vec<(String, String)>; NODES],
+        parameters: &[(&str, &str)],
         data: DataPlace,
     ) -> Result<Self, Error> {
         let name = random::name("testbed-");
+        let parameters =
+            parameters.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
         let starts: Vec<_> = environments
             .into_iter()
             .map(|environment| {
-                let launch = Launch { environment, data, ..launch(&name) };
+                let mut launch = Launch { environment, data, ..launch(&name) };
+                launch.parameters.extend(parameters.clone());
                 thread::spawn(move || Mongod::start(launch))
             })
             .collect();

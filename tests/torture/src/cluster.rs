@@ -31,6 +31,11 @@ const CONFIRMED: u32 = 40;
 
 const DATABASE: &str = "torture";
 pub(crate) const COLLECTION: &str = "locks";
+/// The collection that workers write to in transactions.
+pub(crate) const LEDGER: &str = "ledger";
+
+/// A process that is killed or stopped behind its guard blocks the lease for half as long again.
+const PARAMETERS: [(&str, &str); 1] = [("transactionLifetimeLimitSeconds", "3")];
 
 /// Why the suite could not run as planned. Never a verdict about the library.
 #[derive(Debug)]
@@ -74,7 +79,7 @@ impl Cluster {
         let clocks = clocks.map(Clocks::start).transpose()?;
         let environment = |member| clocks.as_ref().map(|clocks| clocks.environment(member));
         let environments = [0, 1, 2].map(|member| environment(member).unwrap_or_default());
-        let start = move || ReplicaSet::try_start_in(environments);
+        let start = move || ReplicaSet::try_start_in(environments, &PARAMETERS);
         let started = tokio::task::spawn_blocking(start).await;
         let set = started.map_err(|error| Failed::at("starting", error))?;
         let set = Arc::new(set.map_err(|error| Failed::at("starting the servers", error))?);

@@ -51,6 +51,8 @@ pub(crate) enum Control {
     OwnLine,
     /// The last holder's release leaves the document of a lease that several hold, without an expiry, on the wire.
     LeftShare,
+    /// A worker commits its transactions by the driver's own call, which guards nothing.
+    UnguardedTransaction,
 }
 
 impl Control {
@@ -66,6 +68,7 @@ impl Control {
             | Control::FirstExpiry
             | Control::ReaderBesideWriter
             | Control::OneTooMany
+            | Control::UnguardedTransaction
             | Control::KeptToken => "stop-worker",
             Control::FarExpiry
             | Control::OutOfLine
@@ -106,6 +109,7 @@ impl Control {
             Control::Barging => &[Invariant::Order],
             Control::EmptyFirst => &[Invariant::Gap],
             Control::LeftShare => &[Invariant::LeftOver],
+            Control::UnguardedTransaction => &[Invariant::Transactions],
         }
     }
 
@@ -132,6 +136,7 @@ impl Control {
             | Control::HeldBack
             | Control::StoredTtl
             | Control::OwnLine
+            | Control::UnguardedTransaction
             | Control::OpenResource => false,
         }
     }
@@ -173,6 +178,7 @@ impl Control {
             | Control::HeldBack
             | Control::StoredTtl
             | Control::OwnLine
+            | Control::UnguardedTransaction
             | Control::OpenResource => false,
         }
     }
@@ -207,6 +213,7 @@ impl Control {
             | Control::FirstExpiry
             | Control::KeptToken
             | Control::Barging
+            | Control::UnguardedTransaction
             | Control::LeftShare => worker::HOLD_ON,
         }
     }

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::arguments::Options;
 use crate::clock;
-use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS, PATIENCE};
+use crate::cluster::{COLLECTION, Cluster, Failed, LEDGER, MEMBERS, PATIENCE};
 use crate::control::Control;
 use crate::fleet::{self, Fleet};
 use crate::history::{self, Writer};
@@ -133,6 +133,8 @@ async fn migrated(cluster: Cluster) -> Result<Arc<Cluster>, Failed> {
     let migrated =
         LeaseManager::builder(&cluster.database(primary)).ensure_indexes(true).build().await;
     migrated.map_err(|error| Failed::at("the indexes", error))?;
+    let ledger = cluster.database(primary).create_collection(LEDGER).await;
+    ledger.map_err(|error| Failed::at("the ledger", error))?;
     Ok(Arc::new(cluster))
 }
 
@@ -148,9 +150,10 @@ impl Sight {
 
     /// The complete evidence, after all processes have gone.
     fn all(self, ended: Nanos) -> Result<Evidence, Failed> {
+        let log = self.log();
         Ok(Evidence {
-            records: read_histories(&self.folder)?,
-            changes: self.log().changes,
+            records: self.records(&log)?,
+            changes: log.changes,
             wall_ahead: self.wall_ahead,
             began: self.began,
             ended,
@@ -162,6 +165,18 @@ impl Sight {
 
     fn log(&self) -> Log {
         self.log.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// All histories, with the oplog's transactions among them, in the order of time.
+    fn records(&self, log: &Log) -> Result<Vec<Record>, Failed> {
+        let mut records = read_histories(&self.folder)?;
+        records.extend(log.commits.iter().map(|(wall, what)| Record {
+            at: checker::moment(*wall, self.wall_ahead),
+            by: "oplog".to_owned(),
+            what: what.clone(),
+        }));
+        records.sort_by_key(|record| record.at);
+        Ok(records)
     }
 
     /// The certain evidence so far: everything up to a moment a little before the last reading.
@@ -179,8 +194,8 @@ impl Sight {
         };
         let until = evidence.moment(log.until).saturating_sub(LAG);
         let is_known = |change: &Change| evidence.moment(change.wall) <= until;
+        let mut records = self.records(&log)?;
         let changes = log.changes.into_iter().take_while(is_known).collect();
-        let mut records = read_histories(&self.folder)?;
         records.retain(|record| record.at <= until);
         (evidence.changes, evidence.records) = (changes, records);
         (evidence.ended, evidence.known_until) = (until, until);
@@ -282,7 +297,6 @@ fn keep_changes(folder: &Path, changes: &[Change]) -> Result<(), Failed> {
     written.map_err(|error| Failed::at("the oplog's copy", error))
 }
 
-/// All histories, in the order of time.
 fn read_histories(folder: &Path) -> Result<Vec<Record>, Failed> {
     let failed = |error| Failed::at("a history", error);
     let mut records = Vec::new();
@@ -292,6 +306,5 @@ fn read_histories(folder: &Path) -> Result<Vec<Record>, Failed> {
             records.extend(history::read(&path).map_err(failed)?);
         }
     }
-    records.sort_by_key(|record| record.at);
     Ok(records)
 }

@@ -115,7 +115,12 @@ pub struct Evidence {
 impl Evidence {
     /// Converts a moment of the servers' clock to the histories' clock.
     pub fn moment(&self, wall_millis: i64) -> Nanos {
-        let wall = u64::try_from(wall_millis).unwrap_or(0).saturating_mul(MILLI);
-        wall.saturating_sub(self.wall_ahead)
+        moment(wall_millis, self.wall_ahead)
     }
+}
+
+/// Converts a moment of the servers' clock, which is ahead by so much, to the histories' clock.
+pub fn moment(wall_millis: i64, wall_ahead: Nanos) -> Nanos {
+    let wall = u64::try_from(wall_millis).unwrap_or(0).saturating_mul(MILLI);
+    wall.saturating_sub(wall_ahead)
 }

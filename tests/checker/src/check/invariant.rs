@@ -15,6 +15,8 @@ pub enum Invariant {
     TokenTimes,
     /// The resource never accepts a write of an earlier grant after one of a later grant, where one is exclusive.
     Fence,
+    /// A transaction under a lease commits only while its grant is in the document, and its caller is told the truth.
+    Transactions,
     /// No holder believes for longer than the document says.
     Belief,
     /// No grant is removed or handed off under a holder that believes.
@@ -43,13 +45,14 @@ pub enum Invariant {
 
 impl Invariant {
     /// All of them, in the order of the tables.
-    pub const ALL: [Invariant; 18] = [
+    pub const ALL: [Invariant; 19] = [
         Invariant::Exclusion,
         Invariant::Limit,
         Invariant::Sharing,
         Invariant::Tokens,
         Invariant::TokenTimes,
         Invariant::Fence,
+        Invariant::Transactions,
         Invariant::Belief,
         Invariant::Removal,
         Invariant::TakeOver,
@@ -78,6 +81,7 @@ impl Invariant {
             Invariant::Tokens
             | Invariant::TokenTimes
             | Invariant::Fence
+            | Invariant::Transactions
             | Invariant::TakeOver
             | Invariant::Expiry
             | Invariant::Records
@@ -98,6 +102,9 @@ impl Invariant {
             Invariant::TokenTimes => "each token is a time at which its holder held the lease",
             Invariant::Fence => {
                 "the resource accepts no write of an earlier grant after one of a later grant"
+            }
+            Invariant::Transactions => {
+                "a transaction commits only while its lease is held, and its result is true"
             }
             Invariant::Belief => "no holder relies on its lease for longer than the document says",
             Invariant::Removal => "no lease is removed or handed off while its holder relies on it",

@@ -11,11 +11,12 @@ mod line;
 mod progress;
 #[cfg(test)]
 mod tests;
+mod transactions;
 
 use std::fmt;
 
 pub use ends::{Freed, freed, is_lost, overshoot};
-pub use evidence::{Allowances, CheckOptions, Cursor, Evidence, LeftOver};
+pub use evidence::{Allowances, CheckOptions, Cursor, Evidence, LeftOver, moment};
 pub use facts::{Call, Facts, Fault, Hold};
 pub use gaps::{Gap, gaps};
 pub use invariant::Invariant;
@@ -77,10 +78,11 @@ impl Found {
 type Check = fn(&Evidence, &Facts, &mut Found);
 
 /// All checks, each with the invariants of which it finds violations.
-const CHECKS: [(Check, &[Invariant]); 16] = [
+const CHECKS: [(Check, &[Invariant]); 17] = [
     (holds::together, &[Invariant::Exclusion, Invariant::Limit, Invariant::Sharing]),
     (holds::tokens, &[Invariant::Tokens, Invariant::TokenTimes]),
     (holds::fence, &[Invariant::Fence]),
+    (transactions::transactions, &[Invariant::Transactions]),
     (documents::belief, &[Invariant::Belief]),
     (documents::removal, &[Invariant::Removal]),
     (documents::take_over, &[Invariant::TakeOver]),

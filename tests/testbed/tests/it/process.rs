@@ -118,7 +118,7 @@ async fn each_node_has_its_own_environment_also_behind_a_restart() {
     const NAME: &str = "MONGO_LEASE_TESTBED_NODE";
     let environments =
         ["zero", "one", "two"].map(|value| vec![(NAME.to_owned(), value.to_owned())]);
-    let set = ReplicaSet::try_start_in(environments).unwrap();
+    let set = ReplicaSet::try_start_in(environments, &[]).unwrap();
     set.restart(2).await;
     for (node, value) in ["zero", "one", "two"].into_iter().enumerate() {
         let pid = set.node(node).pid().unwrap();

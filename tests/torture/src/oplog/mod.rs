@@ -14,8 +14,9 @@ use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::{Bson, Document, Timestamp, doc, oid::ObjectId};
 use mongo_lease::mongodb::options::ReadConcern;
 use mongo_lease_checker::changes::{Change, State};
+use mongo_lease_checker::history::What;
 
-use crate::cluster::{COLLECTION, Cluster, Failed, MEMBERS};
+use crate::cluster::{COLLECTION, Cluster, Failed, LEDGER, MEMBERS};
 
 /// The field of our own notes in the oplog.
 const NOTE: &str = "torture";
@@ -25,6 +26,14 @@ pub(crate) fn note() -> Document {
     doc! { "appendOplogNote": 1, "data": { NOTE: "is here" } }
 }
 
+fn namespace(collection: &str) -> String {
+    format!("{}.{collection}", Cluster::database_name())
+}
+
+fn token(time: Timestamp) -> u64 {
+    u64::from(time.time) << 32 | u64::from(time.increment)
+}
+
 /// How long one query may take, at a member that may be stopped.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -32,6 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
     pub(crate) changes: Vec<Change>,
+    /// The transactions under leases, with the servers' clock in milliseconds.
+    pub(crate) commits: Vec<(i64, What)>,
     /// The log is complete up to here, by the servers' clock in milliseconds.
     pub(crate) until: i64,
 }
@@ -91,12 +102,12 @@ impl Reader {
     ) -> mongo_lease::mongodb::error::Result<Result<Vec<Document>, Failed>> {
         let oplog: Collection<Document> =
             self.cluster.direct(member).database("local").collection("oplog.rs");
-        let namespace = format!("{}.{COLLECTION}", Cluster::database_name());
+        let [namespace, ledger] = [COLLECTION, LEDGER].map(namespace);
         let filter = doc! {
             "ts": { "$gt": self.newest },
             "$or": [
                 { "ns": &namespace },
-                { "o.applyOps.ns": &namespace },
+                { "o.applyOps.ns": { "$in": [&namespace, ledger] } },
                 { "op": "n", (format!("o.{NOTE}")): { "$exists": true } },
             ],
         };
@@ -121,7 +132,10 @@ impl Reader {
         match operation.get_array("applyOps") {
             Ok(operations) => {
                 for operation in operations.iter().filter_map(Bson::as_document) {
-                    self.apply(operation, time, wall)?;
+                    match operation.get_str("ns") {
+                        Ok(at) if at == namespace(LEDGER) => self.commit(operation, time, wall)?,
+                        Ok(_) | Err(_) => self.apply(operation, time, wall)?,
+                    }
                 }
                 Ok(())
             }
@@ -131,6 +145,17 @@ impl Reader {
 
     fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A line that a worker has written in a transaction.
+    fn commit(&self, entry: &Document, time: Timestamp, wall: i64) -> Result<(), Failed> {
+        let failed = |error| Failed::at("a line of the ledger", error);
+        let line = entry.get_document("o").map_err(failed)?;
+        let text = |field| line.get_str(field).map(str::to_owned).map_err(failed);
+        let (call, name, transaction) = (text("call")?, text("name")?, text("_id")?);
+        let committed = What::Committed { call, name, transaction, token: token(time) };
+        self.log().commits.push((wall, committed));
+        Ok(())
     }
 
     fn apply(&mut self, entry: &Document, time: Timestamp, wall: i64) -> Result<(), Failed> {
@@ -154,7 +179,7 @@ impl Reader {
         let named = after.as_ref().or(before.as_ref());
         let name = named.and_then(|document| document.get_str("name").ok());
         let change = Change {
-            token: u64::from(time.time) << 32 | u64::from(time.increment),
+            token: token(time),
             wall,
             name: name.unwrap_or_default().to_owned(),
             before: before.as_ref().map(|document| State::of(document).into()),

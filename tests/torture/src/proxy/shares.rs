@@ -31,6 +31,7 @@ pub(super) fn rewrite(control: Control, name: &str, command: &mut Document) -> b
         | Control::OpenResource
         | Control::StoredTtl
         | Control::OwnLine
+        | Control::UnguardedTransaction
         | Control::KeptToken => return false,
     };
     match name {

@@ -107,6 +107,7 @@ pub(crate) fn table(
     rows.add("losses seen", numbers.losses);
     rows.add("releases", list(&numbers.releases));
     rows.add("leases dropped; workers died", format!("{}; {}", numbers.drops, numbers.deaths));
+    rows.add("transactions under leases", list(&numbers.transactions));
     rows.add("faults by kind", list(&numbers.faults));
     rows.add("acquires without an answer", unknown(numbers.unknown_acquires));
     rows.add("releases without an answer", unknown(numbers.unknown_releases));

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use mongo_lease_checker::changes::State;
-use mongo_lease_checker::history::{Ending, Letting, Outcome, What};
+use mongo_lease_checker::history::{Ending, Letting, Outcome, TransactionEnd, What};
 use mongo_lease_checker::{self as checker, Evidence, Facts, MILLI, Nanos, SECOND};
 
 /// How long after a fault a pause of grants is counted as the fault's.
@@ -35,6 +35,7 @@ pub(crate) struct Numbers {
     pub(crate) losses: usize,
     pub(crate) releases: BTreeMap<&'static str, usize>,
     pub(crate) drops: usize,
+    pub(crate) transactions: BTreeMap<&'static str, usize>,
     pub(crate) deaths: usize,
     pub(crate) faults: BTreeMap<String, usize>,
     /// For each kind of fault that came alone, the longest time without a grant.
@@ -103,6 +104,9 @@ impl Numbers {
                 What::Releasing { how: Letting::Drop, .. } => self.drops += 1,
                 What::Released { outcome, .. } => {
                     *self.releases.entry(word_for(*outcome)).or_default() += 1;
+                }
+                What::Transacted { end, .. } => {
+                    *self.transactions.entry(word_for_end(*end)).or_default() += 1;
                 }
                 What::Judged { accepted, .. } => {
                     self.writes += 1;
@@ -222,6 +226,14 @@ fn word_for(outcome: Outcome) -> &'static str {
         Outcome::NotHeld => "not held",
         Outcome::Unknown => "unknown",
         Outcome::Failed => "failed",
+    }
+}
+
+fn word_for_end(end: TransactionEnd) -> &'static str {
+    match end {
+        TransactionEnd::Committed => "committed",
+        TransactionEnd::NotCommitted => "not committed",
+        TransactionEnd::Unknown => "unknown",
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use mongo_lease::{Lease, Released};
-use mongo_lease_checker::history::{Ending, Letting, Outcome, What};
+use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::{Error, Lease, Released};
+use mongo_lease_checker::history::{Ending, Letting, Outcome, TransactionEnd, What};
 use mongo_lease_checker::permits::Permits;
 use mongo_lease_checker::{MILLI, Nanos};
 use rand::RngExt;
@@ -13,11 +14,16 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::Worker;
 use super::belief::{self, Belief};
 use crate::clock;
+use crate::cluster::LEDGER;
+use crate::control::Control;
 
 /// How often a holder checks its lease.
 const LOOK: Duration = Duration::from_millis(25);
 /// How much a renewal must add to get a line in the history.
 const LONGER: Nanos = 20 * MILLI;
+
+/// How long a worker waits for the end of a transaction.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a hold is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,16 +40,17 @@ pub(super) struct Plan {
     hold_ms: u64,
     pub(super) renews: bool,
     end: End,
-    /// How many of a hundred checks lead to a write, and to a burst of renewals.
+    /// How many of a hundred checks lead to a write, to a burst of renewals, and to a transaction.
     writes: u32,
     renewals: u32,
+    transactions: u32,
 }
 
 impl Plan {
     /// A hold that ends at once by a release.
     pub(super) fn brief(ttl_ms: u64) -> Plan {
         let end = End::LetGo(Letting::Release);
-        Plan { ttl_ms, hold_ms: 0, renews: false, end, writes: 0, renewals: 0 }
+        Plan { ttl_ms, hold_ms: 0, renews: false, end, writes: 0, renewals: 0, transactions: 0 }
     }
 
     /// A random plan. Of a hundred holders, `hold_on` hold on.
@@ -62,7 +69,7 @@ impl Plan {
         let renews = end != End::HoldOn && random.random_bool(0.9);
         let hold_ms = if end == End::HoldOn { ttl_ms * 2 } else { hold_ms };
         let renewals = if end == End::HoldOn { 0 } else { 6 };
-        Plan { ttl_ms, hold_ms, renews, end, writes: 40, renewals }
+        Plan { ttl_ms, hold_ms, renews, end, writes: 40, renewals, transactions: 10 }
     }
 }
 
@@ -147,6 +154,8 @@ impl Holder<'_> {
                 self.write(false).await;
             } else if chance < plan.writes + plan.renewals {
                 self.renew_at_once(random, belief).await;
+            } else if chance < plan.writes + plan.renewals + plan.transactions {
+                self.transact(random, plan.ttl_ms).await;
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -170,6 +179,51 @@ impl Holder<'_> {
         self.worker.history.note(What::Wrote { call, token, accepted, is_stale });
     }
 
+    /// Writes to the ledger in a transaction under the lease.
+    async fn transact(&self, random: &mut StdRng, ttl_ms: u64) {
+        // Permits have none.
+        if !self.lease.name().starts_with("lease:") {
+            return;
+        }
+        let most = if random.random_bool(0.1) { ttl_ms * 3 / 2 } else { 150 };
+        let pause = Duration::from_millis(random.random_range(0..most));
+        let transaction = format!("{}:{}", self.call, random.random::<u32>());
+        let in_own_session = random.random_bool(0.5);
+        let committing = self.commit(&transaction, pause, in_own_session);
+        let (end, text) = match tokio::time::timeout(PATIENCE, committing).await {
+            Ok(Ok(())) => (TransactionEnd::Committed, String::new()),
+            Ok(Err(error @ Error::CommitUnknown { .. })) => {
+                (TransactionEnd::Unknown, error.to_string())
+            }
+            Ok(Err(error)) => (TransactionEnd::NotCommitted, error.to_string()),
+            Err(_) => (TransactionEnd::Unknown, "dropped by its caller".to_owned()),
+        };
+        let call = self.call.clone();
+        self.worker.history.note(What::Transacted { call, transaction, end, text });
+    }
+
+    async fn commit(
+        &self,
+        transaction: &str,
+        pause: Duration,
+        in_own_session: bool,
+    ) -> Result<(), Error> {
+        let database = &self.worker.database;
+        let mut session = database.client().start_session().await?;
+        let mut open = match in_own_session {
+            true => self.lease.transaction_in(&mut session).await?,
+            false => self.lease.transaction().await?,
+        };
+        let line = doc! { "_id": transaction, "call": &self.call, "name": self.lease.name() };
+        let ledger = database.collection::<Document>(LEDGER);
+        ledger.insert_one(line).session(&mut open).await?;
+        tokio::time::sleep(pause).await;
+        if self.worker.is(Control::UnguardedTransaction) {
+            return Ok(open.session().commit_transaction().await?);
+        }
+        open.commit().await
+    }
+
     async fn let_go(self, how: Letting) {
         let Holder { worker, lease, call, .. } = self;
         worker.history.note(What::Releasing { call: call.clone(), how });
@@ -180,7 +234,7 @@ impl Holder<'_> {
         let (outcome, text) = match result {
             Ok(Released::Released) => (Outcome::Released, String::new()),
             Ok(Released::NotHeld) => (Outcome::NotHeld, String::new()),
-            Err(mongo_lease::Error::Unknown { reason, .. }) => (Outcome::Unknown, reason),
+            Err(Error::Unknown { reason, .. }) => (Outcome::Unknown, reason),
             Ok(_) => (Outcome::Unknown, String::new()),
             Err(error) => (Outcome::Failed, error.to_string()),
         };

@@ -7,12 +7,13 @@ mod line;
 mod progress;
 mod shares;
 mod together;
+mod transactions;
 
 use std::sync::Arc;
 
 use super::*;
 use crate::changes::{Change, Grant, State, Waiting};
-use crate::history::{CURSOR, Ending, FOREVER_MS, Letting, Outcome, Record, What};
+use crate::history::{CURSOR, Ending, FOREVER_MS, Letting, Outcome, Record, TransactionEnd, What};
 use crate::permits::Permits;
 
 /// How far the servers' clock is ahead.
