@@ -1,5 +1,7 @@
 //! Fast-path acquires, alone or several in one command.
 
+use std::collections::HashMap;
+
 use mongo_lease_core::commands::{
     AcquireReply, Command, FastAcquire, FastAcquireMany, FastAcquired, FindApplied, FindGrants,
     FindLeases, GrantKey, LeaseSnapshot, SharedSnapshot, Trace, who_was_granted,
@@ -125,15 +127,19 @@ async fn claims(
     let Some(found) = found else {
         return all.map(|(place, acquire)| claim(place, acquire, granted)).collect();
     };
-    let each = |((place, acquire), told)| match told {
-        AcquireReply::Granted(_) | AcquireReply::UseSlowForm { maybe_granted: true } => {
-            claim(place, acquire, granted)
-        }
-        refused @ (AcquireReply::Refused(_) | AcquireReply::UseSlowForm { .. }) => {
-            Claim::Answer(refused)
-        }
+    let holder_of = |seen: &LeaseSnapshot| (seen.info.name.clone(), seen.info.value.clone());
+    let holders: HashMap<String, Option<String>> = found.iter().map(holder_of).collect();
+    // A call that holds the lease waits for the majority, whichever of its attempts was granted.
+    let is_held_by = |acquire: &FastAcquire| {
+        let holder = holders.get(&acquire.request.name);
+        holder.is_some_and(|holder| holder.as_ref() == Some(&acquire.request.value))
     };
-    all.zip(who_was_granted(acquires, granted, found)).map(each).collect()
+    let told = who_was_granted(acquires, granted, found);
+    let each = |((place, acquire), told)| match is_held_by(acquire) {
+        true => claim(place, acquire, granted),
+        false => Claim::Answer(told),
+    };
+    all.zip(told).map(each).collect()
 }
 
 /// The answer to one call of a batch that no majority has yet, by the read that follows a batch in any case.

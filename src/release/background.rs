@@ -197,10 +197,11 @@ impl Work {
             && let Some(report) = self.report.lock().as_mut()
         {
             match released {
-                Some(Released::Released) => report.released += 1,
+                // It is not held any more, whoever has ended it.
+                Some(Released::Released | Released::Unknown) => report.released += 1,
                 // Also of a damaged document, which nothing is written to.
                 Some(Released::NotHeld) => {}
-                Some(Released::Unknown) | None => report.left.push(name),
+                None => report.left.push(name),
             }
         }
     }

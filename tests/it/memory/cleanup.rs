@@ -125,3 +125,17 @@ async fn a_pause_right_after_a_renewal_was_due_is_a_pause() {
     let text = "it was not renewed in time: this process stood still for 55s";
     assert!(reason.starts_with(text), "{reason}");
 }
+
+/// Two releases travel together, and another process has ended one of the leases. The count does not tell which, so the
+/// outcome of both is unknown; but neither lease is held any more, and nothing is left to expire.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_leaves_no_lease_that_is_not_held() {
+    let store = MemoryStore::new();
+    let (leases, other) = (manager(&store).await, manager(&store.client()).await);
+    let (a, b) = (leases.acquire("a").await.unwrap(), leases.acquire("b").await.unwrap());
+    other.release("b", b.value()).await.unwrap();
+    drop((a, b));
+    let report = leases.shutdown().await;
+    assert_eq!((report.released, report.left_to_expire), (2, Vec::new()));
+    assert!(other.try_acquire("a").await.unwrap().is_granted());
+}

@@ -43,7 +43,7 @@ pub(super) struct Plan {
     /// How many of a hundred checks lead to a write, to a burst of renewals, and to a transaction.
     writes: u32,
     renewals: u32,
-    transactions: u32,
+    pub(super) transactions: u32,
 }
 
 impl Plan {
@@ -185,7 +185,9 @@ impl Holder<'_> {
         if !self.lease.name().starts_with("lease:") {
             return;
         }
-        let most = if random.random_bool(0.1) { ttl_ms * 3 / 2 } else { 150 };
+        let is_control = self.worker.is(Control::UnguardedTransaction);
+        let is_long = is_control || random.random_bool(0.1);
+        let most = if is_long { ttl_ms * 3 / 2 } else { 150 };
         let pause = Duration::from_millis(random.random_range(0..most));
         let transaction = format!("{}:{}", self.call, random.random::<u32>());
         let in_own_session = random.random_bool(0.5);
