@@ -51,7 +51,7 @@ pub(crate) enum Control {
     OwnLine,
     /// The last holder's release leaves the document of a lease that several hold, without an expiry, on the wire.
     LeftShare,
-    /// A worker commits its transactions by the driver's own call, which guards nothing.
+    /// A worker's transactions are the driver's own, and commit when the lease may be released.
     UnguardedTransaction,
 }
 

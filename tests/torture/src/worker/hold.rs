@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Document, doc};
+use mongo_lease::mongodb::error::Error as DriverError;
 use mongo_lease::{Error, Lease, Released};
 use mongo_lease_checker::history::{Ending, Letting, Outcome, TransactionEnd, What};
 use mongo_lease_checker::permits::Permits;
@@ -43,7 +45,7 @@ pub(super) struct Plan {
     /// How many of a hundred checks lead to a write, to a burst of renewals, and to a transaction.
     writes: u32,
     renewals: u32,
-    pub(super) transactions: u32,
+    transactions: u32,
 }
 
 impl Plan {
@@ -113,6 +115,15 @@ pub(super) async fn hold(
         End::Crash | End::HoldOn => Letting::Release,
     };
     holder.let_go(letting).await;
+}
+
+/// The control's mistake: a transaction that commits a second later, whatever has become of the lease.
+async fn unguarded(database: Database, line: Document) -> Result<(), DriverError> {
+    let mut session = database.client().start_session().await?;
+    session.start_transaction().await?;
+    database.collection::<Document>(LEDGER).insert_one(line).session(&mut session).await?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    session.commit_transaction().await
 }
 
 struct Holder<'a> {
@@ -185,11 +196,13 @@ impl Holder<'_> {
         if !self.lease.name().starts_with("lease:") {
             return;
         }
-        let is_control = self.worker.is(Control::UnguardedTransaction);
-        let is_long = is_control || random.random_bool(0.1);
-        let most = if is_long { ttl_ms * 3 / 2 } else { 150 };
+        let most = if random.random_bool(0.1) { ttl_ms * 3 / 2 } else { 150 };
         let pause = Duration::from_millis(random.random_range(0..most));
         let transaction = format!("{}:{}", self.call, random.random::<u32>());
+        if self.worker.is(Control::UnguardedTransaction) {
+            tokio::spawn(unguarded(self.worker.database.clone(), self.line(&transaction)));
+            return;
+        }
         let in_own_session = random.random_bool(0.5);
         let committing = self.commit(&transaction, pause, in_own_session);
         let (end, text) = match tokio::time::timeout(PATIENCE, committing).await {
@@ -216,14 +229,15 @@ impl Holder<'_> {
             true => self.lease.transaction_in(&mut session).await?,
             false => self.lease.transaction().await?,
         };
-        let line = doc! { "_id": transaction, "call": &self.call, "name": self.lease.name() };
         let ledger = database.collection::<Document>(LEDGER);
-        ledger.insert_one(line).session(&mut open).await?;
+        ledger.insert_one(self.line(transaction)).session(&mut open).await?;
         tokio::time::sleep(pause).await;
-        if self.worker.is(Control::UnguardedTransaction) {
-            return Ok(open.session().commit_transaction().await?);
-        }
         open.commit().await
+    }
+
+    /// What a transaction writes.
+    fn line(&self, transaction: &str) -> Document {
+        doc! { "_id": transaction, "call": &self.call, "name": self.lease.name() }
     }
 
     async fn let_go(self, how: Letting) {

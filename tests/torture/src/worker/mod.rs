@@ -222,11 +222,7 @@ impl Worker {
             };
             let ttl_ms = TTLS_MS[random.random_range(0..TTLS_MS.len())];
             let style = Style::any(&mut random);
-            let mut plan = Plan::any(&mut random, ttl_ms, hold_on);
-            if self.is(Control::UnguardedTransaction) {
-                // Many are open when a worker is stopped.
-                plan.transactions = 50;
-            }
+            let plan = Plan::any(&mut random, ttl_ms, hold_on);
             let own_renewals = [Control::ValidityFromReply, Control::StoredTtl];
             let renews = plan.renews && !own_renewals.iter().any(|control| self.is(*control));
             let ttl = Duration::from_millis(ttl_ms);
