@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::lock::Lock;
+use crate::mistake::{Mistake, is_made};
 
 /// The names whose leases are being released. Cheap to clone.
 #[derive(Clone, Default)]
@@ -53,6 +54,9 @@ impl PendingReleases {
     /// Waits until the releases of this name that are in progress now are applied or have ended: the command of a new
     /// acquire finds the lease free. Dropping the future changes nothing.
     pub(crate) async fn ended(&self, name: &str) {
+        if is_made(Mistake::DropNotAwaited) {
+            return;
+        }
         // Only the current ones: later releases are not this caller's.
         let pending = self.names.lock().get(name).cloned().unwrap_or_default();
         for (release, _) in pending {

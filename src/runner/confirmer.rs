@@ -43,6 +43,8 @@ pub(super) struct AwaitedWrites {
     pub(super) traces: Vec<Trace>,
     pub(super) sent: Instant,
     pub(super) deadline: Instant,
+    /// A command that wrote nothing waits for an earlier write, so it shows less than the delay.
+    pub(super) has_written: bool,
     /// `None` if nobody waits, and the time that it takes is measured.
     pub(super) sender: Option<oneshot::Sender<Vec<SharedSnapshot>>>,
 }
@@ -162,8 +164,7 @@ impl Confirmer {
         state.reached = state.reached.max(written.until);
         for waiting in asked.values() {
             let took = now.since(waiting.sent);
-            // A command that wrote nothing waited for an earlier write, so it shows less than the delay.
-            state.delay = if waiting.sender.is_some() { took } else { took.max(state.delay) };
+            state.delay = if waiting.has_written { took } else { took.max(state.delay) };
         }
         drop(state);
         for waiting in asked.into_values() {

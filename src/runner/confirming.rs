@@ -37,10 +37,12 @@ impl Runner {
         self.shared.confirmer.delay()
     }
 
-    /// Measures how late the majority is, by a command that was sent at `sent` and on whose write nobody relies.
-    pub(super) fn measure(&self, at: Timestamp, sent: Instant) {
+    /// Measures how late the majority is, by a command that was sent at `sent` and on whose write, if it has one, nobody
+    /// relies.
+    pub(super) fn measure(&self, at: Timestamp, sent: Instant, has_written: bool) {
         let deadline = sent.after(MEASURE_TIME);
-        let waiting = AwaitedWrites { traces: Vec::new(), sent, deadline, sender: None };
+        let waiting =
+            AwaitedWrites { traces: Vec::new(), sent, deadline, has_written, sender: None };
         let now = self.clock().now();
         if self.shared.confirmer.may_measure() && self.shared.confirmer.add(at, waiting, now) {
             self.spawn(self.clone().read_until_all_are_told());
@@ -77,7 +79,8 @@ impl Runner {
         deadline: Instant,
     ) -> AttemptResult<Vec<SharedSnapshot>> {
         let (sender, receiver) = oneshot::channel();
-        let waiting = AwaitedWrites { traces, sent, deadline, sender: Some(sender) };
+        let sender = Some(sender);
+        let waiting = AwaitedWrites { traces, sent, deadline, has_written: true, sender };
         if self.shared.confirmer.add(unconfirmed.at, waiting, self.clock().now()) {
             self.spawn(self.clone().read_until_all_are_told());
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mongo_lease_core::commands::{Command, Reliance, applied};
+use mongo_lease_core::commands::{Command, applied};
 use mongo_lease_core::rules::{Advice, Applied, Instant, RETRY};
 use mongodb::Database;
 use mongodb::bson::Document;
@@ -147,15 +147,14 @@ impl Slot {
         }
         match answer {
             Ok(Applied::Confirmed(reply)) => {
-                let is_write = || matches!(command.relies_on(&reply), Reliance::Writes(_));
-                if shared.confirmer.is_late() && is_write() {
+                if shared.confirmer.is_late() && command.has_written(&reply) {
                     shared.confirmer.confirmed_in_time();
                 }
                 Ok(Applied::Confirmed(reply))
             }
             // It counts. How late the majority is matters to those that wait for a promotion.
             Ok(Applied::Unconfirmed(reply, why)) if !command.relies_on(&reply).is_any() => {
-                self.runner.measure(why.at, sent);
+                self.runner.measure(why.at, sent, command.has_written(&reply));
                 Ok(Applied::Confirmed(reply))
             }
             Ok(Applied::Unconfirmed(reply, _)) if is_made(Mistake::BelievedAtOnce) => {

@@ -42,6 +42,12 @@ pub trait Command: Send + Sync + 'static {
         Reliance::Untraceable
     }
 
+    /// Whether a majority that has everything up to the time of this reply has a write of this command. One that found
+    /// nothing to change names the time of an earlier write.
+    fn has_written(&self, reply: &Self::Reply) -> bool {
+        matches!(self.relies_on(reply), Reliance::Writes(_))
+    }
+
     /// Decodes a reply without an error. `sent` is the moment given to `build`.
     ///
     /// # Errors

@@ -55,6 +55,10 @@ impl Command for Heartbeat {
         Reliance::Nothing
     }
 
+    fn has_written(&self, beaten: &Matched) -> bool {
+        beaten.matched > 0
+    }
+
     fn decode(&self, reply: &Document, sent: Instant) -> Result<Matched, DecodeError> {
         decode_update(reply, sent)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease::{LeaseManager, Released, Tuning};
+use mongo_lease::{CommandKind, LeaseManager, MemoryFault, Released, Tuning};
 use tokio::time::Instant;
 
 use super::{SECOND, late_by};
@@ -44,4 +44,22 @@ async fn a_hand_off_takes_a_delay_or_two() {
             assert!((delay..=most).contains(&took), "{took:?}: late by {delay:?}, {phase:?}");
         }
     }
+}
+
+/// The heartbeats of a process that only waits show that the majority is in time again. Then it takes a promotion at
+/// once: another attempt would meet the fault.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_learns_that_the_majority_is_in_time_again() {
+    let (store, holder) = late_by(Duration::ZERO).await;
+    let waiter = LeaseManager::in_memory(&store).build().await.unwrap();
+    let lease = holder.acquire("a").await.unwrap();
+    let waits = queued_by(&waiter, |leases| leases.acquire("a").wait_forever()).await;
+    store.set_majority_delay(10 * SECOND);
+    pass(30 * SECOND).await;
+    store.set_majority_delay(Duration::ZERO);
+    pass(30 * SECOND).await;
+    store.fail_next(CommandKind::Acquire, MemoryFault::NoPrimary);
+    assert_eq!(lease.release().await.unwrap(), Released::Released);
+    assert!(granted(waits).await.is_valid());
+    assert_eq!(store.faults_left(), 1);
 }

@@ -230,7 +230,7 @@ impl Setup {
         let client = self.world.store.client_of(Arc::new(Connection(Arc::clone(&self.process))));
         let tuning = Tuning::default()
             .waiter_ttl(Duration::from_millis(plan.waiter_ttl_ms))
-            .change_stream(!every(plan.no_stream))
+            .change_stream(plan.has_stream(self.number))
             .max_in_flight(plan.in_flight_max);
         loop {
             let built = LeaseManager::in_memory(&client)

@@ -12,6 +12,7 @@ mod neighbours;
 mod plan;
 mod process;
 mod promises;
+mod prompt;
 mod resource;
 mod round;
 mod server;

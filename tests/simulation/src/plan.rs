@@ -229,6 +229,11 @@ impl fmt::Display for Fault {
 }
 
 impl Plan {
+    /// Whether the managers in this seat have a change stream.
+    pub(crate) fn has_stream(&self, seat: usize) -> bool {
+        self.no_stream == 0 || !seat.is_multiple_of(self.no_stream)
+    }
+
     /// The plan of this seed.
     pub fn new(seed: u64) -> Plan {
         let mut random = StdRng::seed_from_u64(seed);

@@ -64,6 +64,7 @@ pub(crate) fn broken(plan: &Plan, history: &History, facts: &Facts) -> Vec<Broke
     sight.losses();
     sight.entries();
     sight.shutdowns();
+    sight.prompt();
     let is_calm =
         |process: &str, from: Nanos, to| sight.is_calm(process, from.saturating_sub(AFTERMATH), to);
     let given_up = turns::given_up(history, facts, &calls, is_calm);
@@ -71,35 +72,46 @@ pub(crate) fn broken(plan: &Plan, history: &History, facts: &Facts) -> Vec<Broke
     sight.found
 }
 
-struct Sight<'a> {
-    plan: &'a Plan,
-    history: &'a History,
-    facts: &'a Facts<'a>,
+pub(crate) struct Sight<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) history: &'a History,
+    pub(crate) facts: &'a Facts<'a>,
     /// The calls of each process for each lease.
     calls: &'a Calls<'a>,
     found: Vec<Broken>,
 }
 
 impl<'a> Sight<'a> {
-    fn evidence(&self) -> &'a Evidence {
+    pub(crate) fn evidence(&self) -> &'a Evidence {
         &self.history.evidence
     }
 
-    fn add(&mut self, promise: &str, at: Nanos, (lease, call): (&str, &str), text: String) {
+    pub(crate) fn add(
+        &mut self,
+        promise: &str,
+        at: Nanos,
+        (lease, call): (&str, &str),
+        text: String,
+    ) {
         let (promise, lease) = (promise.to_owned(), Some(lease.to_owned()));
         self.found.push(Broken { promise, at, lease, calls: vec![call.to_owned()], text });
     }
 
     /// Whether nothing ails this process or the server in this time. The troubles of other processes count for nothing.
-    fn is_calm(&self, process: &str, from: Nanos, to: Nanos) -> bool {
+    pub(crate) fn is_calm(&self, process: &str, from: Nanos, to: Nanos) -> bool {
         self.is_calm_after(AFTERMATH, process, from, to)
     }
 
     /// The same, where a fault is felt for so long after it is over.
-    fn is_calm_after(&self, aftermath: Nanos, process: &str, from: Nanos, to: Nanos) -> bool {
+    pub(crate) fn is_calm_after(
+        &self,
+        aftermath: Nanos,
+        process: &str,
+        from: Nanos,
+        to: Nanos,
+    ) -> bool {
         let began = self.evidence().began;
-        let seat = process.strip_prefix('p').and_then(|name| name.split('.').next());
-        let seat = seat.and_then(|seat| seat.parse::<usize>().ok());
+        let seat = seat_of(process);
         let ails = |fault: &Fault| {
             let is_anothers = match fault.kind {
                 Kind::Stop(it) | Kind::Kill(it) | Kind::ShutDown(it) => Some(it) != seat,
@@ -115,7 +127,7 @@ impl<'a> Sight<'a> {
         !self.plan.faults.iter().any(ails)
     }
 
-    fn grant_ended(&self, grant: GrantKey<'_>) -> Nanos {
+    pub(crate) fn grant_ended(&self, grant: GrantKey<'_>) -> Nanos {
         let ended = self.facts.grants_ended.get(&grant);
         ended.map_or(Nanos::MAX, |wall| self.evidence().moment(*wall))
     }
@@ -273,6 +285,11 @@ impl<'a> Sight<'a> {
             }
         }
     }
+}
+
+/// The seat of a process, which the next one in it takes over.
+pub(crate) fn seat_of(process: &str) -> Option<usize> {
+    process.strip_prefix('p')?.split('.').next()?.parse().ok()
 }
 
 /// The end of a hold's belief, by its last renewal alone.

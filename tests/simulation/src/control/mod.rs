@@ -87,6 +87,9 @@ pub static CONTROLS: &[Control] = &[
     control("echo-ignored", 1, Place::Glue(Mistake::EchoIgnored)),
     control("any-answer-confirms", 1, Place::Glue(Mistake::AnyAnswerConfirms)),
     control("applied-repeated", 1, Place::Glue(Mistake::AppliedRepeated)),
+    control("some-renew-all", 1, Place::Glue(Mistake::SomeRenewAll)),
+    control("drop-not-awaited", 1, Place::Glue(Mistake::DropNotAwaited)),
+    control("miss-not-seen", 1, Place::Glue(Mistake::MissNotSeen)),
     // The protections of the commands.
     control("renewal-without-max", 2, Place::Off("renewed")),
     control("permit-without-max", 3, Place::Off("permit_renewed")),

@@ -42,6 +42,11 @@ impl Plan {
         Plan { hold_ms: 0, renews: false, end, writes: 0, renewals: 0 }
     }
 
+    /// Whether it ends by a drop.
+    pub(super) fn is_dropped(&self) -> bool {
+        self.end == End::LetGo(Letting::Drop)
+    }
+
     pub(super) fn any(random: &mut StdRng, ttl_ms: u64) -> Plan {
         let hold_ms = match random.random_range(0..100) {
             0..10 => random.random_range(ttl_ms / 2..ttl_ms * 3),

@@ -92,8 +92,19 @@ impl Worker {
         let style = call::Style::any(random, &wish);
         let plan = hold::Plan::any(random, ttl_ms);
         let permits = wish.permits;
-        if let Some((call, lease)) = self.acquire(random, wish, ttl_ms, style, plan.renews).await {
-            hold::hold(self, random, call, (lease, permits), plan).await;
+        let again = wish.clone();
+        let is_dropped = plan.is_dropped();
+        let Some((call, lease)) = self.acquire(random, wish, ttl_ms, style, plan.renews).await
+        else {
+            return;
+        };
+        hold::hold(self, random, call, (lease, permits), plan).await;
+        if is_dropped && again.may_wait && random.random_bool(0.5) {
+            let once = call::Style::Once;
+            let plan = hold::Plan::brief();
+            if let Some((call, lease)) = self.acquire(random, again, ttl_ms, once, false).await {
+                hold::hold(self, random, call, (lease, permits), plan).await;
+            }
         }
     }
 

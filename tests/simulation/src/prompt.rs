@@ -1,0 +1,111 @@
+//! Promises about how soon a process knows something while nothing ails it: its holders learn at their next renewal that
+//! a lease is gone, its waiters hear of a hand-off, and it sees its own actions in order.
+
+use mongo_lease_checker::changes::{Change, State};
+use mongo_lease_checker::history::Ending;
+use mongo_lease_checker::{Call, Hold, MILLI, Nanos, SECOND};
+
+use crate::promises::{Sight, seat_of};
+
+/// How long a command takes at most in good health, and a holder until it looks at its lease.
+const COMMAND: Nanos = 50 * MILLI;
+const LOOK: Nanos = 250 * MILLI;
+/// How long after a fault all change streams are open again.
+const STREAMS: Nanos = 15 * SECOND;
+
+impl Sight<'_> {
+    /// All promises of this file.
+    pub(crate) fn prompt(&mut self) {
+        self.known_losses();
+        self.hand_offs();
+        self.own_actions();
+    }
+
+    /// A holder that renews learns by its next renewal that its grant is gone, whoever has ended that.
+    fn known_losses(&mut self) {
+        for hold in &self.facts.holds {
+            let ended = self.grant_ended(hold.key());
+            let is_mine = self.history.renewing.contains(hold.call) && !hold.grant.is_empty();
+            if !is_mine || ended == Nanos::MAX || self.history.excused.contains(hold.call) {
+                continue;
+            }
+            // A renewal comes after a third of the ttl.
+            let late = ended + hold.ttl_ms * MILLI * 2 / 5 + 2 * COMMAND + LOOK + self.clocks();
+            let gone = [hold.let_go, hold.lost, self.facts.deaths.get(hold.by).copied()];
+            let is_known = gone.into_iter().flatten().any(|at| at <= late);
+            if !is_known && self.is_calm(hold.by, ended, late) {
+                let text = format!("{} believes in {}, which is gone", hold.call, hold.name);
+                self.add("Known", late, (hold.name, hold.call), text);
+            }
+        }
+    }
+
+    /// A call that waits hears at once that a release has handed the lease to it.
+    fn hand_offs(&mut self) {
+        for change in &self.evidence().changes {
+            let at = self.evidence().moment(change.wall);
+            for grant in change.promoted() {
+                let Some(call) = self.facts.calls.get(&grant.call[..]) else { continue };
+                let late = at + 2 * COMMAND + self.clocks();
+                let heard = self.facts.heard.get(&grant.value[..]);
+                let is_in_time = heard.is_some_and(|heard| *heard <= late);
+                let is_calm = || self.is_calm_after(STREAMS, call.by, at, late);
+                if !is_in_time && self.waits_on(call, late) && is_calm() {
+                    let text = format!("{} did not hear of its promotion in time", call.id);
+                    self.add("HandOff", late, (call.name, call.id), text);
+                }
+            }
+        }
+    }
+
+    /// Whether a call waits until after this moment, in a process that lives, polls it, and has a change stream.
+    fn waits_on(&self, call: &Call<'_>, late: Nanos) -> bool {
+        let died = self.facts.deaths.get(call.by).copied();
+        let gone = [call.ended.map(|(at, _)| at), died].into_iter().flatten().min();
+        let is_told = seat_of(call.by).is_some_and(|seat| self.plan.has_stream(seat));
+        is_told && gone.is_none_or(|gone| gone > late) && !self.history.excused.contains(call.id)
+    }
+
+    /// A call that is made after its process has dropped the lease does not find it held by that process.
+    fn own_actions(&mut self) {
+        for call in self.facts.calls.values() {
+            let Some((ended, Ending::Busy)) = call.ended else { continue };
+            let holds =
+                self.facts.holds.iter().filter(|it| (it.by, it.name) == (call.by, call.name));
+            let mut dropped = holds.filter(|hold| self.was_dropped_before(hold, call));
+            let Some(hold) = dropped.next() else { continue };
+            let is_certain = call.name.starts_with("lease:");
+            let is_calm = is_certain && self.is_calm(call.by, call.invoked, ended);
+            if is_calm && self.is_held_by_none_but(hold, (call.invoked, ended)) {
+                let text = format!("{} found {} held by {}", call.id, call.name, hold.call);
+                self.add("OwnActions", ended, (call.name, call.id), text);
+            }
+        }
+    }
+
+    /// Whether the holder had let the lease go, a little before the call.
+    fn was_dropped_before(&self, hold: &Hold<'_>, call: &Call<'_>) -> bool {
+        let let_go = hold.let_go.is_some_and(|at| (at..=at + LOOK).contains(&call.invoked));
+        let_go && hold.lost.is_none() && !hold.grant.is_empty()
+    }
+
+    /// Whether in this time nobody else had the lease or waited for it.
+    fn is_held_by_none_but(&self, hold: &Hold<'_>, (from, to): (Nanos, Nanos)) -> bool {
+        let (from, to) = (from.saturating_sub(self.clocks()), to + LOOK + self.clocks());
+        let is_alone = |state: &State| {
+            let is_its = state.grants.iter().all(|grant| grant.key() == hold.key());
+            is_its && state.queue.is_empty()
+        };
+        let at = |change: &&Change| self.evidence().moment(change.wall);
+        let of_name = || self.evidence().changes.iter().filter(|it| it.name == hold.name);
+        let before = of_name().take_while(|change| at(change) < from).last();
+        let within = of_name().filter(|change| (from..=to).contains(&at(change)));
+        let mut states = before.into_iter().chain(within).filter_map(|it| it.after.as_deref());
+        states.all(is_alone)
+    }
+
+    /// By how much the servers' clock and a process's may differ.
+    fn clocks(&self) -> Nanos {
+        2 * self.evidence().terms.clock_error
+    }
+}
