@@ -41,12 +41,8 @@ pub enum Mistake {
     AnyAnswerConfirms,
     /// An attempt that waits for a majority is repeated.
     AppliedRepeated,
-    /// A renewal that matches some of its documents counts for all.
-    SomeRenewAll,
     /// An acquire does not wait for the release of what its process has dropped.
     DropNotAwaited,
-    /// A change stream never counts as having missed a promotion.
-    MissNotSeen,
 }
 
 #[cfg(feature = "__mistakes")]

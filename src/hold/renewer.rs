@@ -190,10 +190,7 @@ impl Inner {
         }
         match applied {
             Ok(Applied::Unconfirmed(reply, why)) => self.confirm(batch, reply.sent, why).await,
-            Ok(Applied::Confirmed(reply))
-                if reply.matched == batch.documents()
-                    || (reply.matched > 0 && is_made(Mistake::SomeRenewAll)) =>
-            {
+            Ok(Applied::Confirmed(reply)) if reply.matched == batch.documents() => {
                 self.note(batch.members.iter().map(|it| renewed(it, reply.sent)).collect());
             }
             Ok(Applied::Confirmed(reply)) => self.sort_out(&batch, reply).await,

@@ -37,8 +37,8 @@ impl Runner {
         self.shared.confirmer.delay()
     }
 
-    /// Measures how late the majority is, by a command that was sent at `sent` and on whose write, if it has one, nobody
-    /// relies.
+    /// Measures how late the majority is, by a command that was sent at `sent`. Nobody relies on its write, if it has
+    /// one.
     pub(super) fn measure(&self, at: Timestamp, sent: Instant, has_written: bool) {
         let deadline = sent.after(MEASURE_TIME);
         let waiting =

@@ -318,8 +318,7 @@ impl WaiterGuard {
         }
         // The stream reports from the oplog time of the first reply on. This attempt may have joined earlier, although
         // its reply came later.
-        let is_missed =
-            is_new && table.stream.may_have_missed(sent, at) && !is_made(Mistake::MissNotSeen);
+        let is_missed = is_new && table.stream.may_have_missed(sent, at);
         drop(table);
         if is_missed {
             self.slot.signal(Signal::Recheck);

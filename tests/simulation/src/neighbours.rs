@@ -57,7 +57,7 @@ pub(crate) async fn plain_program(world: Arc<World>, seed: u64) {
 pub(crate) async fn operator(world: Arc<World>, seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
     loop {
-        sleep_ms(random.random_range(3_000..30_000)).await;
+        sleep_ms(random.random_range(1_000..6_000)).await;
         world.store.release(OPERATED);
     }
 }

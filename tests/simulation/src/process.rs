@@ -14,6 +14,9 @@ use tokio::time::Instant;
 use crate::plan::{BREAKS_MS, SECOND_MS};
 use crate::world::{World, locked, sleep_ms};
 
+/// In a control, how much later the messages of a change stream come, in milliseconds.
+const LATE_EVENT_MS: u64 = 600;
+
 /// The troubles of one connection at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
@@ -219,7 +222,8 @@ impl SimulatedProcess for Connection {
         Box::pin(async move {
             process.until_it_passes().await;
             process.world.server.until_it_answers().await;
-            sleep_ms(process.delay()).await;
+            let longer = if process.world.is("late-event") { LATE_EVENT_MS } else { 0 };
+            sleep_ms(process.delay() + longer).await;
             let has_primary = !process.world.server.health().has_no_primary;
             has_primary && !process.world.happens(process.link().breaks_streams)
         })

@@ -78,7 +78,7 @@ pub(crate) struct Sight<'a> {
     pub(crate) facts: &'a Facts<'a>,
     /// The calls of each process for each lease.
     calls: &'a Calls<'a>,
-    found: Vec<Broken>,
+    pub(crate) found: Vec<Broken>,
 }
 
 impl<'a> Sight<'a> {

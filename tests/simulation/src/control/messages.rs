@@ -1,14 +1,15 @@
 //! Mistakes in commands, in replies and in events, on their way.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease_core::bson::Document;
 use mongo_lease_core::commands::{
     AcquireReply, AcquireRequest, Delete, End, FastAcquired, FastAdmit, FindLeases, GrantKey,
-    GrantMatch, LeaseSnapshot, Matched, Promotion, ReleaseTarget, RenewHolders, SlowAcquire,
-    StreamEvent, Tombstone,
+    GrantMatch, LeaseSnapshot, Matched, Promotion, ReleaseTarget, RenewHolders, RenewMany,
+    SlowAcquire, StreamEvent, Tombstone,
 };
 use mongo_lease_core::rules::permits::LIMIT_MAX;
 use mongo_lease_core::rules::{Permits, millis_up};
@@ -120,6 +121,21 @@ pub(super) fn validity_from_reply(
     };
     if let Some(sent) = sent {
         *sent = sent.after(under_way);
+    }
+}
+
+/// A renewal counts for all of its leases, whatever it has matched.
+pub(super) fn all_matched(
+    _world: &World,
+    command: &dyn Any,
+    reply: &mut dyn Any,
+    _under_way: Duration,
+) {
+    if let Some(renewal) = command.downcast_ref::<RenewMany>()
+        && let Some(Some(reply)) = reply.downcast_mut::<Option<Matched>>()
+    {
+        let names: BTreeSet<&str> = renewal.grants.iter().map(|it| it.key.name()).collect();
+        reply.matched = i64::try_from(names.len()).unwrap_or(i64::MAX);
     }
 }
 

@@ -67,8 +67,9 @@ pub static CONTROLS: &[Control] = &[
     control("slow-clocks", 1, Place::Here),
     control("distant-members", 4, Place::Here),
     control("w1", 1, Place::Here),
-    control("cut-off-goes-on", 3_055, Place::Here),
+    control("cut-off-goes-on", 4_105, Place::Here),
     control("unconfirmed-read", 1, Place::Here),
+    control("late-event", 1, Place::Here),
     // The library's glue: events over time.
     control("slot-kept", 1, Place::Glue(Mistake::SlotKept)),
     control("answers-shifted", 1, Place::Glue(Mistake::AnswersShifted)),
@@ -79,7 +80,7 @@ pub static CONTROLS: &[Control] = &[
     control("promotion-shared", 1, Place::Glue(Mistake::PromotionShared)),
     control("dropped-kept", 1, Place::Glue(Mistake::DroppedKept)),
     control("turn-kept", 1, Place::Glue(Mistake::TurnKept)),
-    control("attempt-counted-twice", 98, Place::Glue(Mistake::AttemptCountedTwice)),
+    control("attempt-counted-twice", 182, Place::Glue(Mistake::AttemptCountedTwice)),
     control("given-back-at-once", 1, Place::Glue(Mistake::GivenBackAtOnce)),
     control("piece-counts-anew", 2, Place::Glue(Mistake::PieceCountsAnew)),
     control("piece-keeps-ids", 2, Place::Glue(Mistake::PieceKeepsIds)),
@@ -87,9 +88,7 @@ pub static CONTROLS: &[Control] = &[
     control("echo-ignored", 1, Place::Glue(Mistake::EchoIgnored)),
     control("any-answer-confirms", 1, Place::Glue(Mistake::AnyAnswerConfirms)),
     control("applied-repeated", 1, Place::Glue(Mistake::AppliedRepeated)),
-    control("some-renew-all", 1, Place::Glue(Mistake::SomeRenewAll)),
     control("drop-not-awaited", 1, Place::Glue(Mistake::DropNotAwaited)),
-    control("miss-not-seen", 1, Place::Glue(Mistake::MissNotSeen)),
     // The protections of the commands.
     control("renewal-without-max", 2, Place::Off("renewed")),
     control("permit-without-max", 3, Place::Off("permit_renewed")),
@@ -126,6 +125,7 @@ pub static CONTROLS: &[Control] = &[
     control("one-too-many", 1, Place::Command(messages::one_too_many)),
     control("release-by-name", 1, Place::Command(messages::release_by_name)),
     control("validity-from-reply", 1, Place::Reply(messages::validity_from_reply)),
+    control("all-matched", 1, Place::Reply(messages::all_matched)),
     control("boundless-event", 1, Place::Event(messages::boundless_event)),
 ];
 

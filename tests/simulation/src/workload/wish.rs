@@ -36,8 +36,8 @@ impl Wish {
     pub(super) fn exclusive(random: &mut StdRng, names: u64) -> Wish {
         let (name, may_wait) = match random.random_range(0..100) {
             0..4 => (PLAIN[random.random_range(0..PLAIN.len())].to_owned(), false),
-            4..7 => (OPERATED.to_owned(), true),
-            7..9 => (SPOILT.to_owned(), true),
+            4..12 => (OPERATED.to_owned(), true),
+            12..14 => (SPOILT.to_owned(), true),
             _ => (format!("lease:{}", random.random_range(0..names)), true),
         };
         Wish { name, permits: Permits::EXCLUSIVE, may_wait }

@@ -235,7 +235,7 @@ impl Holder<'_> {
         open.commit().await
     }
 
-    /// What a transaction writes.
+    /// The line that a transaction writes.
     fn line(&self, transaction: &str) -> Document {
         doc! { "_id": transaction, "call": &self.call, "name": self.lease.name() }
     }
