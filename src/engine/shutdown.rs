@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 #[non_exhaustive]
 pub struct ShutdownReport {
     /// How many leases were released: those that were held, and those that were dropped before and whose release was
-    /// under way.
+    /// under way. One with the outcome [`Released::Unknown`](crate::Released::Unknown) counts: it is not held any more.
     pub released: usize,
     /// The names of such leases whose release was not confirmed in time. They end with their ttl at the latest, unless
     /// their documents are [damaged](crate::Error::Damaged): nothing is written to these.
