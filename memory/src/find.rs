@@ -25,8 +25,8 @@ impl InMemory for FindGrants {
 }
 
 impl InMemory for FindApplied {
-    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Vec<LeaseSnapshot> {
-        self.names.iter().filter_map(|name| snapshot::read(leases, name)).collect()
+    fn carry_out(&self, leases: &mut Collection<'_>, sent: Instant) -> Vec<LeaseSnapshot> {
+        self.0.carry_out(leases, sent)
     }
 }
 

@@ -121,7 +121,10 @@ async fn claims(
     let names = acquires.iter().map(|acquire| acquire.request.name.clone()).collect();
     let found = match granted.granted == acquires.len() {
         true => None,
-        false => slot.run(&FindApplied { names }, time.into()).await.ok(),
+        false => {
+            let look = FindApplied(FindLeases { names, after: None });
+            slot.run(&look, time.into()).await.ok()
+        }
     };
     let all = acquires.iter().enumerate();
     let Some(found) = found else {

@@ -86,26 +86,22 @@ impl Command for FindGrants {
 /// Reads leases as the primary has them, before a majority has that: for the refusals of a batch, which count at once.
 /// It tells of no grant.
 #[derive(Clone, Debug)]
-pub struct FindApplied {
-    /// The names of the leases.
-    pub names: Vec<String>,
-}
+pub struct FindApplied(pub FindLeases);
 
 impl Command for FindApplied {
     type Reply = Vec<LeaseSnapshot>;
     const LANE: Lane = Lane::Acquire;
 
     fn build(&self, collection: &str, sent: Instant) -> Document {
-        let look = FindLeases { names: self.names.clone(), after: None };
-        with(look.build(collection, sent), "readConcern", doc! { "level": "local" })
+        with(self.0.build(collection, sent), "readConcern", doc! { "level": "local" })
     }
 
     fn reads_applied(&self) -> bool {
         true
     }
 
-    fn decode(&self, reply: &Document, _sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
-        Ok(documents(reply)?.map(snapshot::read).collect())
+    fn decode(&self, reply: &Document, sent: Instant) -> Result<Vec<LeaseSnapshot>, DecodeError> {
+        self.0.decode(reply, sent)
     }
 }
 

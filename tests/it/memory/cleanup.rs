@@ -126,8 +126,8 @@ async fn a_pause_right_after_a_renewal_was_due_is_a_pause() {
     assert!(reason.starts_with(text), "{reason}");
 }
 
-/// Two releases travel together, and another process has ended one of the leases. The count does not tell which, so the
-/// outcome of both is unknown; but neither lease is held any more, and nothing is left to expire.
+/// Two releases travel in one command, and another process has ended one of the two leases. The server's count is one,
+/// so both outcomes are unknown. Neither lease is held any more, and the report names none as left to expire.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_leaves_no_lease_that_is_not_held() {
     let store = MemoryStore::new();

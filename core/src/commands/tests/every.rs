@@ -152,9 +152,9 @@ impl Every {
     fn add_reads(&mut self) {
         let look = FindLeases { names: vec![NAME.to_owned()], after: None };
         self.add("look", &look);
+        self.add("find applied", &FindApplied(look.clone()));
         let after = Some(Timestamp { time: 9, increment: 3 });
         self.add("look after a time", &FindLeases { after, ..look });
-        self.add("find applied", &FindApplied { names: vec![NAME.to_owned()] });
         self.add("find holders", &FindHolders { grants: vec![key()] });
         let after = Timestamp { time: 9, increment: 3 };
         let holders = [(key().name().to_owned(), [key().value().to_owned()].into())].into();

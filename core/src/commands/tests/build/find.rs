@@ -23,7 +23,7 @@ fn looks_and_pages_are_written_out() {
     // A read that sees everything up to a time that the server has named.
     let after = Some(Timestamp { time: 9, increment: 3 });
     assert_command("FindGrants", &FindGrants(FindLeases { after, ..look(&["$a", "$b"]) }));
-    assert_command("FindApplied", &FindApplied { names: vec!["$name".to_owned()] });
+    assert_command("FindApplied", &FindApplied(look(&["$name"])));
     // For users, with the holders of leases held by several.
     assert_command("GetLease", &GetLease { name: "$name".to_owned() });
     let pattern = NamePattern::Prefix("$".to_owned());

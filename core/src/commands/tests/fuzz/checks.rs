@@ -24,7 +24,7 @@ use crate::commands::snapshot::{self, LeaseSnapshot};
 use crate::commands::{Command, DecodeError};
 
 pub(super) const DECODERS: [Decoder; 21] = [
-    decoder("find::FindApplied", batches, |reply| looked(&applied(), reply)),
+    decoder("find::FindApplied", batches, |reply| looked(&FindApplied(look()), reply)),
     decoder("find::FindGrants", batches, |reply| looked(&FindGrants(look()), reply)),
     decoder("find::FindLeases", batches, |reply| looked(&look(), reply)),
     decoder("heartbeat::FindEntries", batches, entries),
@@ -126,10 +126,6 @@ pub(super) fn rows(reply: &Document) -> Option<Vec<&Document>> {
 
 fn look() -> FindLeases {
     FindLeases { names: vec![], after: None }
-}
-
-fn applied() -> FindApplied {
-    FindApplied { names: vec![] }
 }
 
 fn targets() -> Vec<ReleaseTarget> {
