@@ -97,7 +97,7 @@ impl BatchOp for ReleaseBatch {
     type Item = EndItem;
     type Reply = EndReply;
 
-    const LANE: Lane = Lane::Critical;
+    const LANE: Lane = Lane::Release;
 
     fn name(item: &EndItem) -> &str {
         &item.target.name

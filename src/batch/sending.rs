@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease_core::commands::{Trace, Unconfirmed};
-use mongo_lease_core::rules::{Instant, MAJORITY, is_server_slow, pieces};
+use mongo_lease_core::rules::{Instant, is_server_slow, pieces};
 
 use super::op::{Attempted, BatchCall, BatchOp, Caller, Claim, TellAnswer, longest};
 use super::{Inner, single};
@@ -45,11 +45,11 @@ impl<O: BatchOp> Inner<O> {
                 }
                 Err(failure) => failure,
             };
-            O::note_sent(&mut items, &failure, started);
             if !failure.is_blocked() {
-                drop(slot);
-                return self.without_majority(items, callers, failure, is_blocked).await;
+                // Each caller finds out by itself.
+                return callers.into_iter().for_each(|it| it.answer(Err(failure.clone())));
             }
+            O::note_sent(&mut items, &failure, started);
             let known = self.op.after_cut_off(&slot, &items, &failure, limits).await;
             drop(slot);
             debug_assert_eq!(known.len(), callers.len(), "something of each");
@@ -103,28 +103,6 @@ impl<O: BatchOp> Inner<O> {
             }
         }
         wanted
-    }
-
-    /// Repeats a batch as a whole if its writes lack the confirmation of a majority, which is not one document's fault.
-    /// (A call that went alone is repeated by its caller.) After any other failure, each caller finds out by itself.
-    async fn without_majority(
-        self: Arc<Inner<O>>,
-        items: Vec<O::Item>,
-        callers: Vec<Caller<O::Reply>>,
-        failure: Failure,
-        is_blocked: bool,
-    ) {
-        let delay = self.runner.clock().jittered(MAJORITY).next().unwrap_or(MAJORITY.longest);
-        let again_at = self.runner.clock().now().after(delay);
-        let deadline = callers.iter().map(|caller| caller.time.deadline).max();
-        let has_time = deadline.is_some_and(|deadline| again_at < deadline);
-        if !failure.is_cut_off() || items.len() < 2 || !has_time {
-            return callers.into_iter().for_each(|it| it.answer(Err(failure.clone())));
-        }
-        self.runner.clock().sleep_until(again_at).await;
-        let calls = items.into_iter().zip(callers);
-        let batch = calls.map(|(item, caller)| BatchCall { item, caller }).collect();
-        self.send(None, batch, is_blocked).await;
     }
 
     /// Answers each call of a command that was sent at `sent` when a majority has its writes. Nothing but the calls

@@ -173,9 +173,9 @@ impl Runner {
 
     /// Completes when commands of this lane are stopped by [`Runner::close_acquires`].
     pub(crate) async fn closed_acquires(&self, lane: Lane) {
-        match lane {
-            Lane::Acquire | Lane::BlockedAcquire => self.shared.closed_acquires.cancelled().await,
-            Lane::Critical | Lane::BlockedCritical => std::future::pending().await,
+        match lane.is_acquire() {
+            true => self.shared.closed_acquires.cancelled().await,
+            false => std::future::pending().await,
         }
     }
 

@@ -49,7 +49,7 @@ pub struct Delete {
 
 impl Command for Delete {
     type Reply = Ended;
-    const LANE: Lane = Lane::Critical;
+    const LANE: Lane = Lane::Release;
     const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
@@ -104,7 +104,7 @@ pub struct Tombstoned {
 
 impl Command for Tombstone {
     type Reply = Tombstoned;
-    const LANE: Lane = Lane::Critical;
+    const LANE: Lane = Lane::Release;
     const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
@@ -144,7 +144,7 @@ pub struct End {
 
 impl Command for End {
     type Reply = Ended;
-    const LANE: Lane = Lane::Critical;
+    const LANE: Lane = Lane::Release;
     const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {
@@ -288,7 +288,7 @@ pub struct EndLater {
 impl Command for EndLater {
     /// Whether the target held the lease.
     type Reply = bool;
-    const LANE: Lane = Lane::Critical;
+    const LANE: Lane = Lane::Release;
     const IS_TRACED: bool = true;
 
     fn build(&self, collection: &str, _sent: Instant) -> Document {

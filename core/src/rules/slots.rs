@@ -1,18 +1,26 @@
 //! Which commands may be in progress at once.
 //!
-//! Acquires leave slots for commands that keep or free a lease. Commands on blocked documents have few slots of their
-//! own, so a transaction that blocks a document delays only commands on that document.
+//! Acquires leave slots for commands that keep or free a lease, and releases leave slots for commands that keep one:
+//! after an overload a process has thousands of releases to send, which would keep its renewals waiting for seconds.
+//! Commands on blocked documents have few slots of their own, so a transaction that blocks a document delays only
+//! commands on that document.
 //!
 //! 1. The number of commands in progress never exceeds the number of slots.
-//! 2. With four slots or more, one stays free for [`Lane::Critical`], whatever the other lanes use.
+//! 2. With four slots or more, one stays free for [`Lane::Critical`], whatever the other lanes use, and two beside
+//!    releases.
+//! 3. With four slots or more, releases leave one free for [`Lane::Acquire`].
+//! 4. A slot that is given back goes to the first lane of [`Lane::ALL`] that may have it. So a release waits for no more
+//!    than one command of the lanes behind it.
 
 /// The class of a command, which decides the slots that it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Commands that keep or free a lease, and pings.
+    /// Commands that keep a lease or a place in a queue, reads that confirm a write, and pings.
     Critical,
-    /// The same for a document that is known to be blocked.
+    /// Commands that keep or free a lease whose document is known to be blocked.
     BlockedCritical,
+    /// Commands that free a lease or a place in a queue.
+    Release,
     /// New leases, and queries of leases.
     Acquire,
     /// The same for a document that is known to be blocked.
@@ -21,15 +29,20 @@ pub enum Lane {
 
 impl Lane {
     /// All lanes, in the order in which waiting commands get a slot.
-    pub const ALL: [Lane; 4] =
-        [Lane::Critical, Lane::BlockedCritical, Lane::Acquire, Lane::BlockedAcquire];
+    pub const ALL: [Lane; 5] =
+        [Lane::Critical, Lane::BlockedCritical, Lane::Release, Lane::Acquire, Lane::BlockedAcquire];
 
     /// The lane of the same kind for blocked documents.
     pub fn blocked(self) -> Lane {
         match self {
-            Lane::Critical | Lane::BlockedCritical => Lane::BlockedCritical,
+            Lane::Critical | Lane::BlockedCritical | Lane::Release => Lane::BlockedCritical,
             Lane::Acquire | Lane::BlockedAcquire => Lane::BlockedAcquire,
         }
+    }
+
+    /// Whether its commands make new leases.
+    pub fn is_acquire(self) -> bool {
+        self.blocked() == Lane::BlockedAcquire
     }
 }
 
@@ -58,7 +71,9 @@ impl Slots {
     #[must_use]
     pub fn occupy(&mut self, lane: Lane) -> bool {
         let in_use: usize = self.in_use.iter().sum();
-        let has_room = in_use < self.all && self.in_use[lane as usize] < self.slots_for(lane);
+        let left = if self.are_few() { 0 } else { self.left_by(lane) };
+        let has_room =
+            in_use + left < self.all && self.in_use[lane as usize] < self.slots_for(lane);
         self.in_use[lane as usize] += usize::from(has_room);
         has_room
     }
@@ -69,6 +84,18 @@ impl Slots {
         *in_use = in_use.saturating_sub(1);
     }
 
+    /// How many free slots this lane leaves for others that do not use theirs yet.
+    fn left_by(self, lane: Lane) -> usize {
+        let unused = |of: Lane, slots: usize| slots.saturating_sub(self.in_use[of as usize]);
+        match lane {
+            Lane::Critical => 0,
+            Lane::Release => unused(Lane::Critical, 2) + unused(Lane::Acquire, 1),
+            Lane::BlockedCritical | Lane::Acquire | Lane::BlockedAcquire => {
+                unused(Lane::Critical, 1)
+            }
+        }
+    }
+
     fn slots_for(self, lane: Lane) -> usize {
         if self.are_few() {
             return self.all;
@@ -77,7 +104,7 @@ impl Slots {
         // More than both lanes for blocked documents can have together.
         let reserved = self.all.div_ceil(4).max(2 * blocked + 1);
         match lane {
-            Lane::Critical => self.all,
+            Lane::Critical | Lane::Release => self.all,
             Lane::Acquire => self.all - reserved,
             Lane::BlockedCritical | Lane::BlockedAcquire => blocked,
         }

@@ -159,6 +159,3 @@ pub const POLL: Delays =
 /// Between two tries to open a change stream.
 pub const REOPEN: Delays =
     Delays { first: Duration::from_millis(200), longest: Duration::from_secs(300) };
-/// Before a batch is repeated whose writes lack the confirmation of a majority: it has taken its whole time already.
-pub const MAJORITY: Delays =
-    Delays { first: Duration::from_millis(100), longest: Duration::from_millis(200) };

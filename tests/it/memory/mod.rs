@@ -3,6 +3,7 @@
 mod bounds;
 mod cleanup;
 mod faults;
+mod overload;
 mod shares;
 mod time;
 

@@ -10,10 +10,12 @@ use crate::convert::{duration, instant, millis};
 #[wasm_bindgen]
 #[derive(Clone, Copy)]
 pub enum Lane {
-    /// Commands that keep or free a lease, and pings.
+    /// Commands that keep a lease or a place in a queue, reads that confirm a write, and pings.
     Critical,
-    /// The same for a document that is known to be blocked.
+    /// Commands that keep or free a lease whose document is known to be blocked.
     BlockedCritical,
+    /// Commands that free a lease or a place in a queue.
+    Release,
     /// New leases, and queries of leases.
     Acquire,
     /// The same for a document that is known to be blocked.
@@ -25,6 +27,7 @@ impl From<Class> for Lane {
         match class {
             Class::Critical => Lane::Critical,
             Class::BlockedCritical => Lane::BlockedCritical,
+            Class::Release => Lane::Release,
             Class::Acquire => Lane::Acquire,
             Class::BlockedAcquire => Lane::BlockedAcquire,
         }

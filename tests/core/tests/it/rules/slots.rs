@@ -7,11 +7,11 @@ fn fill(slots: &mut Slots, lane: Lane) -> usize {
     (0..).take_while(|_| slots.occupy(lane)).count()
 }
 
-/// Each of the other lanes has a slot of its own, too.
+/// The lanes for blocked documents have a slot of their own beside acquires, too.
 #[test]
 fn whatever_others_have_one_slot_is_left_for_what_is_critical() {
     for all in LANES_MIN..200 {
-        for lane in Lane::ALL {
+        for lane in Lane::ALL.into_iter().filter(|lane| *lane != Lane::Release) {
             let mut slots = Slots::new(all);
             let others = [Lane::Acquire, Lane::BlockedAcquire, Lane::BlockedCritical];
             for other in others.into_iter().filter(|other| *other != lane) {
@@ -19,14 +19,43 @@ fn whatever_others_have_one_slot_is_left_for_what_is_critical() {
             }
             assert!(slots.occupy(lane), "{lane:?} of {all}");
         }
+        // In whichever order the others come.
+        for first in Lane::ALL {
+            let mut slots = Slots::new(all);
+            let others = Lane::ALL.into_iter().filter(|lane| *lane != Lane::Critical);
+            for other in std::iter::once(first).chain(others).filter(|it| *it != Lane::Critical) {
+                fill(&mut slots, other);
+            }
+            assert!(slots.occupy(Lane::Critical), "after {first:?} of {all}");
+        }
+    }
+}
+
+#[test]
+fn releases_leave_two_slots_for_what_is_critical_and_one_for_acquires() {
+    for all in LANES_MIN..200 {
+        let mut slots = Slots::new(all);
+        assert_eq!(fill(&mut slots, Lane::Release), all - 3);
+        assert!(slots.occupy(Lane::Acquire) && slots.occupy(Lane::Critical));
+        assert!(slots.occupy(Lane::Critical) && !slots.occupy(Lane::Critical));
+        // What the others have used is left for them again.
+        slots.give_back(Lane::Acquire);
+        slots.give_back(Lane::Critical);
+        assert!(!slots.occupy(Lane::Release));
+        // Beside those that use theirs, releases have all the rest.
+        let mut slots = Slots::new(all);
+        for lane in [Lane::Acquire, Lane::Critical, Lane::Critical] {
+            assert!(slots.occupy(lane));
+        }
+        assert_eq!(fill(&mut slots, Lane::Release), all - 3);
     }
 }
 
 #[test]
 fn blocked_documents_have_few_slots() {
-    let [critical, blocked_critical, acquire, blocked_acquire] =
+    let [critical, blocked_critical, release, acquire, blocked_acquire] =
         Lane::ALL.map(|lane| fill(&mut Slots::new(10), lane));
-    assert_eq!((critical, acquire), (10, 7));
+    assert_eq!((critical, release, acquire), (10, 7, 7));
     assert_eq!((blocked_critical, blocked_acquire), (1, 1));
     // With more slots, each lane for blocked documents has more of them, but never more than a quarter.
     for all in 16..200 {
@@ -56,7 +85,7 @@ fn at_random_no_more_are_taken_than_there_are() {
         let mut slots = Slots::new(all);
         let mut taken: Vec<Lane> = Vec::new();
         for _ in 0..300 {
-            let lane = Lane::ALL[usize::try_from(chance.below(4)).unwrap()];
+            let lane = Lane::ALL[usize::try_from(chance.below(5)).unwrap()];
             if chance.below(2) == 0 {
                 taken.extend(slots.occupy(lane).then_some(lane));
             } else if let Some(lane) = taken.pop() {
