@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use mongo_lease::simulated::{SentCommand, SimulatedAnswer};
 use mongo_lease_checker::Nanos;
@@ -53,11 +54,12 @@ impl AppliedAttempts {
         self.forgotten.load(Ordering::Relaxed)
     }
 
-    /// A process is told the answer to a command that was sent when they were forgotten so often.
+    /// A process is told the answer to a command that was sent so long ago, when they were forgotten so often.
     pub(crate) fn answers(
         &self,
         command: &mut dyn SentCommand,
         answer: SimulatedAnswer,
+        took: Duration,
         forgotten: u64,
     ) {
         let (command, reply) = command.parts();
@@ -77,7 +79,8 @@ impl AppliedAttempts {
             if !is_granted {
                 // Another attempt has failed, or tells its call to go on, as the grant has ended.
                 told.remove(&request.call_id);
-            } else if is_known {
+            } else if is_known && took < request.timing.validity() - request.timing.margin {
+                // One that is over by its process's clock, which may be fast, is of no use.
                 told.entry(request.call_id.clone()).or_default();
             }
         }

@@ -171,7 +171,7 @@ impl Process {
         if let Some(control) = self.world.control {
             control.reply(&self.world, &mut *command, sent.elapsed());
         }
-        self.world.applied.answers(&mut *command, answer, forgotten);
+        self.world.applied.answers(&mut *command, answer, sent.elapsed(), forgotten);
         command.answer(answer);
     }
 
