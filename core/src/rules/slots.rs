@@ -9,8 +9,8 @@
 //! 2. With four slots or more, one stays free for [`Lane::Critical`], whatever the other lanes use, and two beside
 //!    releases.
 //! 3. With four slots or more, releases leave one free for [`Lane::Acquire`].
-//! 4. A slot that is given back goes to the first lane of [`Lane::ALL`] that may have it. So a release waits for no more
-//!    than one command of the lanes behind it.
+//! 4. A slot that is given back goes to the first lane of [`Lane::ALL`] that may have it. So a release waits for no
+//!    more than one command of the lanes behind it.
 
 /// The class of a command, which decides the slots that it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

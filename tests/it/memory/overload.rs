@@ -125,7 +125,7 @@ async fn bears(calls: usize, late: Duration) {
     });
     join_all(overload).await;
     assert!(held.is_valid(), "beside {calls} calls, {late:?}");
-    // What they may have been granted is given back now.
+    // The process gives back now whatever they may have been granted.
     for number in 0..CALLS_AFTER {
         let asked = Instant::now();
         let lease = brief(&leases, format!("after:{number}"), late).await.unwrap();

@@ -16,7 +16,8 @@ const MEASURES: [(&str, &str, &str); 9] = [
         "the clock is paused",
         "late_majority.rs late_majority/acquiring.rs late_majority/ending.rs \
          late_majority/holding.rs late_majority/waiting.rs line/terms.rs memory/bounds.rs \
-         memory/cleanup.rs memory/time.rs several/convoy.rs several/trouble.rs tracing.rs",
+         memory/cleanup.rs memory/overload.rs memory/time.rs several/convoy.rs several/trouble.rs \
+         tracing.rs",
     ),
     (
         "elapsed()",

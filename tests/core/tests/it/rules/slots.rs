@@ -38,7 +38,7 @@ fn releases_leave_two_slots_for_what_is_critical_and_one_for_acquires() {
         assert_eq!(fill(&mut slots, Lane::Release), all - 3);
         assert!(slots.occupy(Lane::Acquire) && slots.occupy(Lane::Critical));
         assert!(slots.occupy(Lane::Critical) && !slots.occupy(Lane::Critical));
-        // What the others have used is left for them again.
+        // Slots that the others give back are left for them again.
         slots.give_back(Lane::Acquire);
         slots.give_back(Lane::Critical);
         assert!(!slots.occupy(Lane::Release));
