@@ -109,8 +109,9 @@ async fn holders_always_fit_together() {
             let ledger = ledger.lock().unwrap();
             assert!(ledger.wrong.is_empty(), "{:?}", ledger.wrong);
             assert!(ledger.grants > WORKERS * rounds / 2, "{} grants", ledger.grants);
-            // Or it was no contest.
-            assert!(ledger.most_at_once >= 3, "{} at once", ledger.most_at_once);
+            // Or it was no contest. With a server that hangs on who is faster than whom.
+            let is_exact = matches!(backend, Backend::Memory(_));
+            assert!(ledger.most_at_once >= 3 || !is_exact, "{} at once", ledger.most_at_once);
         }
         backend.until_nothing_is_left().await;
     })
