@@ -59,6 +59,8 @@ pub struct Bounds {
     pub recheck_every: i64,
     /// Which command a call's first attempt is.
     pub first: First,
+    /// Whether a guard may be the last operation of its transaction. Otherwise each is the first.
+    pub guards_last: bool,
     /// Whether a release makes a tombstone. Otherwise it deletes.
     pub tombstones: bool,
     /// How many batches may be cut off. A document that somebody's transaction blocks delays all later statements of
@@ -173,6 +175,14 @@ pub enum Variant {
     GuardWithoutGrantId,
     /// The guard changes nothing, so that a take-over does not conflict with it.
     GuardThatWritesNothing,
+    /// A transaction is committed without a guard.
+    CommitWithoutGuard,
+    /// The guard follows the commit, in a transaction of its own.
+    GuardAfterCommit,
+    /// A commit without an answer is repeated with its guard, as a transaction of its own.
+    GuardWithRepeatedCommit,
+    /// A transaction holds renewals back for as long as it is open.
+    HeldBackForEver,
     /// Writes are acknowledged before a majority has them.
     AcknowledgedByOne,
     /// The read that confirms a write shows what the primary alone has.
@@ -305,6 +315,11 @@ impl Bounds {
             own_lease: is(Variant::OwnLeaseIsFree),
             empties_tombstones: is(Variant::TombstoneAsItWas),
         }
+    }
+
+    /// Whether a transaction that has not guarded yet may be committed.
+    pub(crate) fn commits_unguarded(&self) -> bool {
+        matches!(self.variant, Variant::CommitWithoutGuard | Variant::GuardAfterCommit)
     }
 
     /// Whether any client of this world waits in the queue.

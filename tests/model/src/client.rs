@@ -72,7 +72,9 @@ impl Acting<'_> {
 
     /// Time has passed: the renewer asks the rules.
     pub(crate) fn look(&mut self) {
-        if let Some(HoldAction::Renew { .. }) = self.tell(HoldEvent::Timer) {
+        if let Some(HoldAction::Renew { .. }) = self.tell(HoldEvent::Timer)
+            && !self.world.clients[self.client].is_held_back_for_ever(self.bounds)
+        {
             self.renew();
         }
     }
@@ -84,17 +86,6 @@ impl Acting<'_> {
         };
         self.world.clients[self.client].renewals += 1;
         self.world.send(self.client, Does::Renew { key });
-    }
-
-    /// The caller's transaction begins with a guard.
-    pub(crate) fn guard(&mut self) {
-        let (Some(key), Some(held)) = (self.key(), self.held()) else {
-            return;
-        };
-        let is_overtaken = held.is_overtaken;
-        let _ = self.tell(HoldEvent::Guarded);
-        self.world.clients[self.client].guards += 1;
-        self.world.send(self.client, Does::Guard { key, is_overtaken });
     }
 
     /// `Lease::release`: the client stops believing, and sends the release.
@@ -163,6 +154,8 @@ impl Acting<'_> {
             Says::NotGuarded => {
                 let _ = self.tell(HoldEvent::NotOurs);
             }
+            // The caller may begin another transaction.
+            Says::Conflicted => {}
         }
     }
 
@@ -301,7 +294,7 @@ impl Acting<'_> {
         self.world.clients[self.client].held()
     }
 
-    fn key(&self) -> Option<Key> {
+    pub(crate) fn key(&self) -> Option<Key> {
         let value = value_of(self.bounds, self.client);
         self.held().map(|held| Key { value, id: held.id })
     }
@@ -350,7 +343,7 @@ impl From<&Reply> for Silence {
             Says::HeartbeatConfirmed { .. } => Silence::Heartbeat,
             Says::Renewed { .. } => Silence::Renewal { sent: reply.sent },
             Says::Released { .. } | Says::Gone => Silence::Release,
-            Says::NotGuarded => Silence::Guard,
+            Says::NotGuarded | Says::Conflicted => Silence::Guard,
         }
     }
 }

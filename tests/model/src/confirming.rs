@@ -32,7 +32,8 @@ impl Primary<'_> {
             | Says::HeartbeatConfirmed { .. }
             | Says::Released { matched: false }
             | Says::Gone
-            | Says::NotGuarded => {
+            | Says::NotGuarded
+            | Says::Conflicted => {
                 self.world.replies.push(Reply { is_acknowledged: true, ..reply });
             }
         }
@@ -96,7 +97,8 @@ impl Primary<'_> {
             | Says::HeartbeatConfirmed { .. }
             | Says::Released { .. }
             | Says::Gone
-            | Says::NotGuarded => {
+            | Says::NotGuarded
+            | Says::Conflicted => {
                 let leaving = self.world.clients[command.client].leaving();
                 leaving.is_none_or(|leaving| found.is_none_or(|it| it.0 != leaving.id))
             }

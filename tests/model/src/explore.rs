@@ -1,10 +1,9 @@
 //! The model as the checker explores it: its steps, and the state after each.
 
 use mongo_lease_core::rules::attempts::Attempts;
-use mongo_lease_core::rules::holder::{HoldAction, HoldEvent};
 use stateright::Model;
 
-use crate::bounds::{Bounds, ClientBounds, Clocks, First, Variant};
+use crate::bounds::{Bounds, ClientBounds, Clocks, Variant};
 use crate::client::{Acting, Silence};
 use crate::handing_on::is_in_living_hands;
 use crate::primary::Primary;
@@ -35,7 +34,13 @@ pub(crate) enum Step {
     /// A change stream breaks, or works again.
     StreamChanges(usize),
     Renew(usize),
+    /// A transaction begins that is to guard last.
+    BeginTransaction(usize),
     Guard(usize),
+    /// A transaction is aborted before its guard.
+    AbortUnguarded(usize),
+    /// A transaction is committed without its guard, which is a mistake.
+    CommitUnguarded(usize),
     Release(usize),
     DropLease(usize),
     Abandon(usize),
@@ -73,6 +78,8 @@ impl Model for Explored {
             started: 0,
             renewals: 0,
             guards: 0,
+            begun: None,
+            repeats: false,
             stage: Stage::Acquiring,
             taken: None,
             is_remembered: true,
@@ -140,63 +147,6 @@ impl Model for Explored {
 }
 
 impl Explored {
-    /// The steps that a client may take of its own accord.
-    fn acts(&self, world: &World, number: usize, steps: &mut Vec<Step>) {
-        let (client, bounds) = (&world.clients[number], &self.bounds.clients[number]);
-        let believes = believes(&self.bounds, world, number);
-        match client.stage {
-            Stage::Acquiring | Stage::Bequeathed if client.line.is_some() => {
-                self.waits(world, number, steps);
-            }
-            Stage::Acquiring => {
-                if client.started < bounds.attempts {
-                    steps.push(Step::Acquire(number));
-                    if client.started > 0 && self.bounds.first == First::Together {
-                        steps.push(Step::AcquireWhole(number));
-                    }
-                }
-                if client.started > 0 {
-                    steps.push(Step::Abandon(number));
-                }
-            }
-            Stage::Holding(_) => {
-                if self.would_act(world, number) {
-                    steps.push(Step::Look(number));
-                }
-                if believes && client.renewals < bounds.renewals {
-                    steps.push(Step::Renew(number));
-                }
-                if believes && client.guards < bounds.guards {
-                    steps.push(Step::Guard(number));
-                }
-                steps.push(Step::DropLease(number));
-                if bounds.releases {
-                    steps.push(Step::Release(number));
-                }
-            }
-            Stage::Bequeathed | Stage::Releasing(_) | Stage::Ended | Stage::Crashed => {}
-        }
-        if self.bounds.crashes && client.started > 0 && client.stage != Stage::Crashed {
-            steps.push(Step::Crash(number));
-        }
-    }
-
-    /// Whether the rules do more at a tick than set the next one.
-    fn would_act(&self, world: &World, number: usize) -> bool {
-        let Some(held) = world.clients[number].held() else {
-            return false;
-        };
-        let mut holder = held.holder.clone();
-        let now = self.bounds.clock(number, world.tick);
-        let next = holder.on(&self.bounds.timing(), now, HoldEvent::Timer);
-        let may_renew = world.clients[number].renewals < self.bounds.clients[number].renewals;
-        match next {
-            HoldAction::Renew { .. } => may_renew,
-            HoldAction::Lost(_) => true,
-            HoldAction::WakeAt(_) | HoldAction::Nothing => false,
-        }
-    }
-
     fn network(&self, world: &World, steps: &mut Vec<Step>) {
         for &command in &world.commands {
             match command.does {
@@ -280,7 +230,7 @@ impl Explored {
             Step::Replicate => return primary.replicate(),
             Step::RollBack => return primary.roll_back(),
             Step::AdvanceClock => world.tick += 1,
-            Step::Abort => world.transaction = None,
+            Step::Abort => return primary.abort(),
             Step::Acquire(client) => Acting { bounds, world, client }.ask(true),
             Step::AcquireWhole(client) => Acting { bounds, world, client }.ask(false),
             Step::Wake(client) => Acting { bounds, world, client }.wake(),
@@ -290,6 +240,9 @@ impl Explored {
             Step::Look(client) => Acting { bounds, world, client }.look(),
             Step::Renew(client) => Acting { bounds, world, client }.renew(),
             Step::Guard(client) => Acting { bounds, world, client }.guard(),
+            Step::BeginTransaction(client) => Acting { bounds, world, client }.begin_transaction(),
+            Step::AbortUnguarded(client) => Acting { bounds, world, client }.end_transaction(),
+            Step::CommitUnguarded(client) => Acting { bounds, world, client }.commit_unguarded(),
             Step::Release(client) => Acting { bounds, world, client }.release(),
             Step::DropLease(client) => Acting { bounds, world, client }.drop_lease(),
             Step::Abandon(client) if bounds.clients[client].waits.is_some() => {

@@ -29,11 +29,14 @@ mod properties;
 mod search;
 mod seen;
 mod settling;
+mod steps_of_clients;
 mod steps_of_line;
 mod taking;
+mod transactions;
 
 pub mod worlds;
 mod worlds_of_lines;
+mod worlds_of_transactions;
 mod wrong_turns;
 
 pub use bounds::{

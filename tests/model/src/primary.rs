@@ -7,13 +7,13 @@ use crate::bounds::{Bounds, Clocks, LIFE, MAX_CLOCK_SKEW, TTL, Variant};
 use crate::client::{Acting, Silence, call_of, value_of};
 use crate::explore::remove;
 use crate::server::{AcquireAttempt, Document, GrantId, Key, Queue, Value, holders_grant};
-use crate::state::{Command, Does, LastGrant, Reply, Says, Transaction, World};
+use crate::state::{Command, Does, LastGrant, Reply, Says, World};
 
 /// The value of the foreign program, with the usual hand-written lock.
 pub(crate) const FOREIGNER: Value = Value(200);
 
 /// For how long a renewal prolongs.
-const LASTS: i64 = TTL + MAX_CLOCK_SKEW;
+pub(crate) const LASTS: i64 = TTL + MAX_CLOCK_SKEW;
 
 /// The primary's steps in the world. Each says whether it could be done: a write waits for a transaction.
 pub(crate) struct Primary<'a> {
@@ -153,47 +153,11 @@ impl Primary<'_> {
     }
 
     /// The identity in a command's filter: that of the grant, unless this variant leaves it out.
-    fn matched_id(&self, wrong: Variant, key: Key) -> GrantId {
+    pub(crate) fn matched_id(&self, wrong: Variant, key: Key) -> GrantId {
         match self.world.server.document.as_ref().and_then(|document| document.grant) {
             Some(grant) if self.bounds.variant == wrong => grant.id,
             Some(_) | None => key.id,
         }
-    }
-
-    fn guard(
-        &mut self,
-        command: Command,
-        key: Key,
-        is_overtaken: bool,
-        now: i64,
-    ) -> Option<Option<Says>> {
-        if self.world.transaction.is_some() {
-            return None;
-        }
-        let found = self.world.server.document.clone();
-        let id = self.matched_id(Variant::GuardWithoutGrantId, key);
-        let protections = self.bounds.protections();
-        match spec::guard(found, &Key { id, ..key }, LASTS, now, command.sent, &protections) {
-            None => Some(Some(Says::NotGuarded)),
-            commits => {
-                let client = command.client;
-                self.world.transaction = Some(Transaction { client, commits, is_overtaken });
-                // The caller hears of it, and commits or not.
-                Some(None)
-            }
-        }
-    }
-
-    /// A transaction commits: now everybody sees what its guard wrote, and what the caller wrote with it.
-    pub(crate) fn commit(&mut self) -> bool {
-        let Some(transaction) = self.world.transaction.take() else {
-            return false;
-        };
-        self.world.wrongs.committed_after_loss |= transaction.is_overtaken;
-        if self.bounds.variant != Variant::GuardThatWritesNothing {
-            let _ = self.write(transaction.commits);
-        }
-        true
     }
 
     /// The TTL monitor runs, at a moment that one of the members' clocks may show.
@@ -331,6 +295,9 @@ impl Primary<'_> {
         self.world.wrongs.wrote_damaged |= before.is_some_and(|it| it.expiry == Expiry::Damaged);
         self.world.server.document = after;
         self.world.server.position += 1;
+        for begun in self.world.clients.iter_mut().filter_map(|client| client.begun.as_mut()) {
+            begun.is_behind = true;
+        }
         if let (Some(document), false) = (&mut self.world.server.document, self.bounds.replaces) {
             // The stream's events are made at the write itself.
             document.promoted = None;

@@ -27,6 +27,10 @@ pub enum Claim {
     LossIsFinal,
     /// A guarded transaction commits only if nobody else has been granted the lease since.
     LoserCannotCommit,
+    /// No transaction is committed twice.
+    CommittedOnce,
+    /// A holder renews before its validity ends, also while a transaction of its is open.
+    RenewedInTransaction,
     /// When every command is answered and no client wants anything, nothing is held and the queue is empty.
     NothingStaysBehind,
     /// A renewal is never confirmed after somebody else has been granted the lease.
@@ -65,6 +69,8 @@ impl Claim {
             Claim::KeepsWhatIsHeld => "nothing is given back that is held",
             Claim::LossIsFinal => "loss is final",
             Claim::LoserCannotCommit => "who has lost cannot commit",
+            Claim::CommittedOnce => "no transaction commits twice",
+            Claim::RenewedInTransaction => "a holder with an open transaction renews in time",
             Claim::NothingStaysBehind => "nothing stays behind",
             Claim::LoserIsNotRenewed => "who has lost is not renewed",
             Claim::NobodyBarges => "nobody goes before who waits",
@@ -91,6 +97,8 @@ impl Claim {
             Claim::KeepsWhatIsHeld => |_, world| !world.wrongs.released_what_is_held,
             Claim::LossIsFinal => |_, world| !world.wrongs.valid_again,
             Claim::LoserCannotCommit => |_, world| !world.wrongs.committed_after_loss,
+            Claim::CommittedOnce => |_, world| !world.wrongs.committed_twice,
+            Claim::RenewedInTransaction => renews_in_transaction,
             Claim::NothingStaysBehind => |_, world| !is_quiet(world) || nothing_held(world),
             Claim::LoserIsNotRenewed => |_, world| !world.wrongs.renewed_after_loss,
             Claim::NobodyBarges => |_, world| !world.wrongs.barged,
@@ -131,6 +139,21 @@ pub(crate) fn believes(bounds: &Bounds, world: &World, client: usize) -> bool {
 
 pub(crate) fn believers(bounds: &Bounds, world: &World) -> impl Iterator<Item = usize> {
     (0..world.clients.len()).filter(move |&client| believes(bounds, world, client))
+}
+
+/// Whether each holder that has sent no renewal, and whose validity ends with this tick, has one to send. (A release
+/// ends what it has to do.)
+fn renews_in_transaction(model: &Explored, world: &World) -> bool {
+    (0..world.clients.len()).all(|number| {
+        let client = &world.clients[number];
+        let ends = |held: &Held| {
+            let next = model.bounds.clock(number, world.tick + 1);
+            believes(&model.bounds, world, number) && !held.holder.is_valid(next)
+        };
+        let has_one = client.renewals < model.bounds.clients[number].renewals;
+        let is_due = client.begun.is_some() && client.held().is_some_and(ends);
+        client.renewals > 0 || !has_one || !is_due || model.would_act(world, number)
+    })
 }
 
 fn is_named(world: &World, client: usize) -> bool {
@@ -244,6 +267,12 @@ fn claims(bounds: &Bounds) -> Vec<Claim> {
         if matches!(bounds.clocks, Clocks::Bounded { .. }) {
             claims.extend([Claim::NobodyBarges, Claim::FirstIsPromoted, Claim::SignsCount]);
         }
+    }
+    if bounds.clients.iter().any(|client| client.guards > 0) {
+        claims.push(Claim::CommittedOnce);
+    }
+    if bounds.guards_last && matches!(bounds.clocks, Clocks::Bounded { .. }) {
+        claims.push(Claim::RenewedInTransaction);
     }
     if bounds.damages_expiry {
         claims.push(Claim::DamagedIsSpared);

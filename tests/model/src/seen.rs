@@ -29,6 +29,15 @@ pub(crate) fn all(bounds: &Bounds) -> Vec<Condition<Explored>> {
             world.replies.iter().any(|reply| reply.says == Says::NotGuarded)
         }));
     }
+    if bounds.guards_last {
+        seen.push(("a guard that comes last passes", |_, world| {
+            let client = world.transaction.as_ref().map(|transaction| transaction.client);
+            client.is_some_and(|client| world.clients[client].begun.is_some())
+        }));
+        seen.push(("a guard that comes last conflicts", |_, world| {
+            world.replies.iter().any(|reply| reply.says == Says::Conflicted)
+        }));
+    }
     if bounds.first != First::Whole {
         seen.push(("the short form cannot tell", |_, world| {
             let asks_again = |says| matches!(says, Says::AskAgain { .. });

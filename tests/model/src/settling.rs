@@ -18,6 +18,10 @@ impl World {
         for client in &mut self.clients {
             let is_over = matches!(client.stage, Stage::Ended | Stage::Crashed | Stage::Acquiring);
             client.is_remembered |= is_over;
+            // A transaction of a client that is gone has written nothing, or is the server's.
+            if !matches!(client.stage, Stage::Holding(_)) {
+                client.begun = None;
+            }
             // A client that does not wait any more gets no events.
             if !matches!(client.stage, Stage::Acquiring | Stage::Bequeathed) {
                 client.line = None;

@@ -68,6 +68,17 @@ pub(crate) struct Transaction {
     pub(crate) commits: Option<Document>,
     /// Somebody else has been granted the lease since the grant for which the transaction was begun.
     pub(crate) is_overtaken: bool,
+    /// It repeats what the client has committed already.
+    pub(crate) is_repeated: bool,
+}
+
+/// A transaction whose guard has yet to come. It reads the document as it was when it began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Begun {
+    /// Somebody has written to the document since: the guard will conflict.
+    pub(crate) is_behind: bool,
+    /// The guard was sent.
+    pub(crate) is_guarded: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -169,6 +180,8 @@ pub(crate) enum Says {
     /// The batch was cut off, and the query behind it does not find the lease.
     Gone,
     NotGuarded,
+    /// The guard has met a write that its transaction does not see.
+    Conflicted,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -178,6 +191,10 @@ pub(crate) struct Client {
     pub(crate) started: u8,
     pub(crate) renewals: u8,
     pub(crate) guards: u8,
+    /// Its transaction that guards last, until it has ended.
+    pub(crate) begun: Option<Begun>,
+    /// A transaction of its has committed, and it repeats more than the commit.
+    pub(crate) repeats: bool,
     pub(crate) stage: Stage,
     /// The grant that the caller got: it is ended by its own id, and never given back with the call's other grants.
     pub(crate) taken: Option<GrantId>,
@@ -278,6 +295,7 @@ pub(crate) struct Wrongs {
     pub(crate) released_what_is_held: bool,
     pub(crate) valid_again: bool,
     pub(crate) committed_after_loss: bool,
+    pub(crate) committed_twice: bool,
     pub(crate) renewed_after_loss: bool,
     pub(crate) barged: bool,
     pub(crate) passed_over: bool,

@@ -6,6 +6,7 @@ use crate::bounds::{
 };
 
 use crate::worlds_of_lines;
+use crate::worlds_of_transactions::{guards, guards_last, guards_last_unbounded};
 
 /// A world with a name.
 pub type Named = (&'static str, Bounds);
@@ -13,12 +14,12 @@ pub type Named = (&'static str, Bounds);
 /// Long enough for a grant to expire and for another one to be believed in.
 const TICKS: i64 = TTL + MAX_CLOCK_SKEW + 1;
 
-const fn client(attempts: u8, renewals: u8, guards: u8) -> ClientBounds {
+pub(crate) const fn client(attempts: u8, renewals: u8, guards: u8) -> ClientBounds {
     // The slowest clock that the margin covers is the one that makes a holder believe for longest.
     ClientBounds { attempts, renewals, guards, releases: true, rate: RATE_SLOW, waits: None }
 }
 
-const fn rival(attempts: u8, guards: u8) -> ClientBounds {
+pub(crate) const fn rival(attempts: u8, guards: u8) -> ClientBounds {
     ClientBounds { attempts, renewals: 0, guards, releases: true, rate: RATE_EXACT, waits: None }
 }
 
@@ -44,6 +45,7 @@ pub(crate) fn bounded(ticks: i64, clients: Vec<ClientBounds>) -> Bounds {
         cuts: 0,
         judges: Judges::WhenSent,
         confirms: false,
+        guards_last: false,
         damages: 0,
         damages_expiry: false,
         variant: Variant::AsBuilt,
@@ -97,12 +99,6 @@ pub fn crashes() -> Bounds {
     bounds.crashes = true;
     bounds.leaves_nothing = false;
     bounds
-}
-
-/// A guarded transaction and a renewal, within the bounds of clocks.
-#[must_use]
-pub fn guards() -> Bounds {
-    bounded(TTL, vec![client(1, 1, 1), rival(1, 0)])
 }
 
 /// No clock keeps any bound, and leases are removed while they are held.
@@ -297,7 +293,7 @@ fn large_without_lines() -> Vec<Named> {
 }
 
 /// The worlds of [`every_run`] with more than 200,000 states.
-pub const BIG: [&str; 36] = [
+pub const BIG: [&str; 37] = [
     "attempts",
     "renewals",
     "damaged numbers",
@@ -306,6 +302,7 @@ pub const BIG: [&str; 36] = [
     "broken connections",
     "crashes",
     "guards",
+    "guards last",
     "foreigner",
     "late majority, a renewal",
     "three clients",
@@ -348,6 +345,8 @@ pub fn every_run() -> Vec<Named> {
         ("broken connections", broken_connections()),
         ("crashes", crashes()),
         ("guards", guards()),
+        ("guards last", guards_last()),
+        ("guards last, unbounded clocks", guards_last_unbounded()),
         ("unbounded clocks", unbounded()),
         ("foreigner", foreigner()),
         ("rollback", rollback()),

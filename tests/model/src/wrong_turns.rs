@@ -1,6 +1,7 @@
 //! The deliberate mistakes, each with its world and the claim that it breaks.
 
 mod late;
+mod transactions;
 
 use crate::bounds::{Bounds, Judges, Variant};
 use crate::properties::Claim;
@@ -31,6 +32,7 @@ fn with(variant: Variant, bounds: Bounds) -> Bounds {
 pub fn wrong_turns() -> Vec<WrongTurn> {
     let mut turns = mistakes();
     turns.extend(late::mistakes());
+    turns.extend(transactions::mistakes());
     turns.extend(mistakes_in_company());
     turns.extend(mistakes_when_cut_off());
     turns.extend(mistakes_with_damaged_documents());
@@ -42,8 +44,8 @@ pub fn wrong_turns() -> Vec<WrongTurn> {
 
 fn mistakes() -> Vec<WrongTurn> {
     use Claim::{
-        DocumentNamesBeliever, KeepsWhatIsHeld, LoserCannotCommit, LossIsFinal, NothingStaysBehind,
-        OneBelieves, ReleasesOnlyOwn, TokensRise,
+        DocumentNamesBeliever, KeepsWhatIsHeld, LossIsFinal, NothingStaysBehind, OneBelieves,
+        ReleasesOnlyOwn, TokensRise,
     };
     vec![
         turn(
@@ -64,11 +66,6 @@ fn mistakes() -> Vec<WrongTurn> {
         turn("a retried token", with(Variant::RetriedToken, unbounded()), TokensRise),
         turn("a value used twice", with(Variant::ValueUsedTwice, smallest()), OneBelieves),
         turn(
-            "a guard by name and value only",
-            with(Variant::GuardWithoutGrantId, unbounded()),
-            LoserCannotCommit,
-        ),
-        turn(
             "w: 1 with a rollback, believers",
             with(Variant::AcknowledgedByOne, rollback()),
             OneBelieves,
@@ -82,11 +79,6 @@ fn mistakes() -> Vec<WrongTurn> {
             "w: 1 with a rollback, the document",
             with(Variant::AcknowledgedByOne, rollback()),
             DocumentNamesBeliever,
-        ),
-        turn(
-            "a guard that writes nothing",
-            with(Variant::GuardThatWritesNothing, unbounded()),
-            LoserCannotCommit,
         ),
         turn("a release by name", with(Variant::ReleaseByName, smallest()), ReleasesOnlyOwn),
         turn(

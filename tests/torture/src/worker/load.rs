@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease::LeaseManager;
+use mongo_lease::{Lease, LeaseManager};
 use mongo_lease_checker::MILLI;
 use mongo_lease_checker::history::What;
 use mongo_lease_checker::permits::Permits;
@@ -41,15 +41,19 @@ pub(super) async fn bear(worker: Arc<Worker>, manager: LeaseManager, load: Load)
     }
     let fresh = fresh(&worker, &format!("{}-after", load.number));
     let asked = clock::now();
-    let mut call = pin!(one(&worker, &manager, fresh, random));
+    let mut call = pin!(acquired(&worker, &manager, fresh));
     // A call that is late is noted when it is, and still has its end.
     let in_time = tokio::time::timeout(PATIENCE, &mut call).await;
     let took_ms = (clock::now() - asked) / MILLI;
-    let is_granted = matches!(in_time, Ok(true));
+    let is_granted = matches!(in_time, Ok(Some(_)));
     let over = What::LoadOver { load: load.number, wait_ms: WAIT_MS, took_ms, is_granted };
     worker.history.note(over);
-    if in_time.is_err() {
-        call.await;
+    let held = match in_time {
+        Ok(held) => held,
+        Err(_) => call.await,
+    };
+    if let Some(held) = held {
+        hold_briefly(&worker, &mut random, held).await;
     }
     while calls.join_next().await.is_some() {}
     // Nobody reads it when the suite has gone.
@@ -71,17 +75,24 @@ fn fresh(worker: &Worker, number: &str) -> Wish {
     Wish { name: format!("lease:{}:{number}", worker.orders.id), permits: Permits::EXCLUSIVE }
 }
 
-/// Acquires a lease and releases it at once. Says whether it was granted.
-async fn one(worker: &Worker, manager: &LeaseManager, wish: Wish, mut random: StdRng) -> bool {
+/// Acquires a lease and releases it at once.
+async fn one(worker: &Worker, manager: &LeaseManager, wish: Wish, mut random: StdRng) {
+    if let Some(held) = acquired(worker, manager, wish).await {
+        hold_briefly(worker, &mut random, held).await;
+    }
+}
+
+/// A call, and the lease that it was granted.
+type HeldLease = (String, (Lease, Permits));
+
+async fn acquired(worker: &Worker, manager: &LeaseManager, wish: Wish) -> Option<HeldLease> {
     let permits = wish.permits;
     let acquire = wish.acquire(manager).ttl(Duration::from_millis(TTL_MS)).renew(false);
     let style = Style::Wait(Duration::from_millis(WAIT_MS));
-    match worker.acquire(acquire, wish, TTL_MS, style).await {
-        Some((call, lease)) => {
-            let plan = Plan::brief(TTL_MS);
-            hold::hold(worker, &mut random, call, (lease, permits), plan).await;
-            true
-        }
-        None => false,
-    }
+    let (call, lease) = worker.acquire(acquire, wish, TTL_MS, style).await?;
+    Some((call, (lease, permits)))
+}
+
+async fn hold_briefly(worker: &Worker, random: &mut StdRng, (call, held): HeldLease) {
+    hold::hold(worker, random, call, held, Plan::brief(TTL_MS)).await;
 }
