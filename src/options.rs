@@ -110,7 +110,7 @@ impl Tuning {
     /// How many commands may be under way at once, from 1 to 10,000. Defaults to 10.
     ///
     /// Of four or more, about a quarter and at least three are kept free of acquires and queries, for renewals and
-    /// releases: with 4, one acquire is under way at a time, and with 10, seven. Releases leave two to renewals and one
+    /// releases: with 4, one acquire is under way at a time, and with 10, seven. Releases leave one to renewals and one
     /// to acquires. Of fewer than four, none is kept. The driver's connection pool has 10 by default, too.
     pub fn max_in_flight(mut self, commands: usize) -> Tuning {
         self.max_in_flight = commands;

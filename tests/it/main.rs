@@ -100,6 +100,7 @@
 //! | A forked child released the leases that its parent held | `a_forked_child_releases_nothing_of_its_parents` |
 //! | The release of a lost lease told nothing for 10 s while the database hung | `the_release_of_a_lost_lease_takes_a_second_and_goes_on_behind` |
 //! | A shutdown took 10 s after the runtime of its manager was gone, and a call named the database for a runtime that nobody drove | `a_shutdown_names_what_the_end_of_its_runtime_left_held`, `a_runtime_that_nobody_drives_is_named` |
+//! | After an overload, renewals, the reads that confirm writes, and new calls waited for seconds behind releases | `an_overload_delays_no_renewals_and_no_later_calls`, `an_overload_with_a_late_majority_delays_no_renewals_and_no_later_calls` |
 //! | A refused renewal of 300 leases wrote 14,663 lines in 13 s, and the loss said that the database did not confirm | `a_refused_renewal_of_many_leases_is_one_line_and_few_commands`, `the_tries_before_the_end_of_validity_are_few` |
 //! | A transaction that blocked a lease wrote a line for each cut-off, and none named the lease | `a_transaction_that_blocks_a_lease_is_logged_once` |
 //! | A release that failed, or whose future was dropped, was not told; a shutdown did not count the leases that were dropped just before | `a_release_that_fails_or_is_dropped_is_told_once`, `a_shutdown_reports_the_leases_that_were_dropped_just_before` |

@@ -6,11 +6,10 @@
 //! commands on that document.
 //!
 //! 1. The number of commands in progress never exceeds the number of slots.
-//! 2. With four slots or more, one stays free for [`Lane::Critical`], whatever the other lanes use, and two beside
-//!    releases.
-//! 3. With four slots or more, releases leave one free for [`Lane::Acquire`].
-//! 4. A slot that is given back goes to the first lane of [`Lane::ALL`] that may have it. So a release waits for no
-//!    more than one command of the lanes behind it.
+//! 2. With four slots or more, one stays free for [`Lane::Critical`], whatever the other lanes use.
+//! 3. With four slots or more, releases and commands on blocked documents leave one free for [`Lane::Acquire`].
+//! 4. A slot that is given back goes to the first lane of [`Lane::ALL`] that may have it. Releases may have each one
+//!    that the lanes behind them may have, but for that of acquires. So these do not keep them waiting.
 
 /// The class of a command, which decides the slots that it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -84,14 +83,14 @@ impl Slots {
         *in_use = in_use.saturating_sub(1);
     }
 
-    /// How many free slots this lane leaves for others that do not use theirs yet.
+    /// How many free slots this lane leaves for others that use none yet.
     fn left_by(self, lane: Lane) -> usize {
-        let unused = |of: Lane, slots: usize| slots.saturating_sub(self.in_use[of as usize]);
+        let unused = |of: Lane| usize::from(self.in_use[of as usize] == 0);
         match lane {
             Lane::Critical => 0,
-            Lane::Release => unused(Lane::Critical, 2) + unused(Lane::Acquire, 1),
-            Lane::BlockedCritical | Lane::Acquire | Lane::BlockedAcquire => {
-                unused(Lane::Critical, 1)
+            Lane::Acquire => unused(Lane::Critical),
+            Lane::Release | Lane::BlockedCritical | Lane::BlockedAcquire => {
+                unused(Lane::Critical) + unused(Lane::Acquire)
             }
         }
     }

@@ -80,7 +80,7 @@ pub static CONTROLS: &[Control] = &[
     control("promotion-shared", 1, Place::Glue(Mistake::PromotionShared)),
     control("dropped-kept", 1, Place::Glue(Mistake::DroppedKept)),
     control("turn-kept", 1, Place::Glue(Mistake::TurnKept)),
-    control("attempt-counted-twice", 182, Place::Glue(Mistake::AttemptCountedTwice)),
+    control("attempt-counted-twice", 119, Place::Glue(Mistake::AttemptCountedTwice)),
     control("given-back-at-once", 1, Place::Glue(Mistake::GivenBackAtOnce)),
     control("piece-counts-anew", 2, Place::Glue(Mistake::PieceCountsAnew)),
     control("piece-keeps-ids", 2, Place::Glue(Mistake::PieceKeepsIds)),

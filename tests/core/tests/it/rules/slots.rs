@@ -32,22 +32,44 @@ fn whatever_others_have_one_slot_is_left_for_what_is_critical() {
 }
 
 #[test]
-fn releases_leave_two_slots_for_what_is_critical_and_one_for_acquires() {
+fn releases_leave_a_slot_for_what_is_critical_and_one_for_acquires() {
     for all in LANES_MIN..200 {
         let mut slots = Slots::new(all);
-        assert_eq!(fill(&mut slots, Lane::Release), all - 3);
+        assert_eq!(fill(&mut slots, Lane::Release), all - 2);
         assert!(slots.occupy(Lane::Acquire) && slots.occupy(Lane::Critical));
-        assert!(slots.occupy(Lane::Critical) && !slots.occupy(Lane::Critical));
         // Slots that the others give back are left for them again.
         slots.give_back(Lane::Acquire);
         slots.give_back(Lane::Critical);
         assert!(!slots.occupy(Lane::Release));
         // Beside those that use theirs, releases have all the rest.
         let mut slots = Slots::new(all);
-        for lane in [Lane::Acquire, Lane::Critical, Lane::Critical] {
-            assert!(slots.occupy(lane));
+        assert!(slots.occupy(Lane::Acquire) && slots.occupy(Lane::Critical));
+        assert_eq!(fill(&mut slots, Lane::Release), all - 2);
+    }
+}
+
+/// Otherwise acquires or commands on blocked documents could keep a release waiting for ever.
+#[test]
+fn releases_may_have_each_slot_that_the_lanes_behind_them_may_have() {
+    for all in LANES_MIN..12 {
+        for seed in 0..200 {
+            let mut chance = Chance::new(seed);
+            let mut slots = Slots::new(all);
+            let mut taken: Vec<Lane> = Vec::new();
+            for _ in 0..200 {
+                let may = |lane| { slots }.occupy(lane);
+                let has_acquire = taken.contains(&Lane::Acquire);
+                let goes_behind = may(Lane::BlockedAcquire) || has_acquire && may(Lane::Acquire);
+                assert!(!goes_behind || may(Lane::Release), "{all}: {taken:?}");
+                let lane = Lane::ALL[usize::try_from(chance.below(5)).unwrap()];
+                if chance.below(3) > 0 {
+                    taken.extend(slots.occupy(lane).then_some(lane));
+                } else if !taken.is_empty() {
+                    let place = usize::try_from(chance.below(taken.len() as u64)).unwrap();
+                    slots.give_back(taken.swap_remove(place));
+                }
+            }
         }
-        assert_eq!(fill(&mut slots, Lane::Release), all - 3);
     }
 }
 
@@ -55,7 +77,7 @@ fn releases_leave_two_slots_for_what_is_critical_and_one_for_acquires() {
 fn blocked_documents_have_few_slots() {
     let [critical, blocked_critical, release, acquire, blocked_acquire] =
         Lane::ALL.map(|lane| fill(&mut Slots::new(10), lane));
-    assert_eq!((critical, release, acquire), (10, 7, 7));
+    assert_eq!((critical, release, acquire), (10, 8, 7));
     assert_eq!((blocked_critical, blocked_acquire), (1, 1));
     // With more slots, each lane for blocked documents has more of them, but never more than a quarter.
     for all in 16..200 {
