@@ -15,13 +15,16 @@ use crate::commands::Command;
 use crate::commands::acquire::{AcquireRequest, QueueOptions, SlowAcquire};
 use crate::commands::confirm::FindWritten;
 use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAdmit};
-use crate::commands::find::{FindApplied, FindHolders, FindLeases, GetLease, Page};
+use crate::commands::find::{FindApplied, FindGrants, FindHolders, FindLeases, GetLease, Page};
 use crate::commands::heartbeat::{FindEntries, Heartbeat};
-use crate::commands::indexes::FindOtherFormat;
+use crate::commands::indexes::{
+    CountDuplicates, CreateIndex, FindOtherFormat, ListIndexes, LookAtCollection,
+};
 use crate::commands::probe::{DryRun, Hello, IsHintUsed, Ping};
 use crate::commands::release::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget, Tombstone};
 use crate::commands::renew::{GrantKey, Guard, RenewMany, RenewalTarget, Resume, StandaloneToken};
 use crate::commands::renew_holders::RenewHolders;
+use crate::schema::SPECS;
 
 /// Contained in each text of a user's, and in none of ours.
 pub(super) const MARK: &str = "user";
@@ -90,6 +93,7 @@ pub(super) fn every_command(sent: Instant) -> Vec<(&'static str, Document)> {
     every.add_writes_of_holders();
     every.add_releases();
     every.add_reads();
+    every.add_those_of_indexes();
     every.commands
 }
 
@@ -154,6 +158,7 @@ impl Every {
         self.add("look", &look);
         self.add("find applied", &FindApplied(look.clone()));
         let after = Some(Timestamp { time: 9, increment: 3 });
+        self.add("find grants", &FindGrants(FindLeases { after, ..look.clone() }));
         self.add("look after a time", &FindLeases { after, ..look });
         self.add("find holders", &FindHolders { grants: vec![key()] });
         let after = Timestamp { time: 9, increment: 3 };
@@ -168,5 +173,14 @@ impl Every {
         self.add("hello", &Hello);
         self.add("ping", &Ping);
         self.add("find another format", &FindOtherFormat);
+    }
+
+    fn add_those_of_indexes(&mut self) {
+        self.add("look at the collection", &LookAtCollection);
+        self.add("list indexes", &ListIndexes { tells_builds: true });
+        self.add("count duplicates", &CountDuplicates);
+        for spec in SPECS {
+            self.add("create an index", &CreateIndex { name: spec.name.to_owned(), spec });
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The commands, word for word, and the decoding of all kinds of replies. No server is needed.
+//! How commands are built, and the decoding of all kinds of replies. No server is needed.
 
 mod agreement;
 mod build;
@@ -11,6 +11,7 @@ mod holders;
 mod literals;
 mod look_behind;
 mod no_clock;
+mod options;
 mod outcome;
 mod page_plan;
 mod paths;
