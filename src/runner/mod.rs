@@ -20,10 +20,11 @@ mod sending;
 #[cfg(feature = "memory")]
 mod simulated;
 mod slots;
+mod stage;
 mod unknown;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{self, AtomicBool, Ordering};
 use std::time::Duration;
 
 use mongo_lease_core::commands::Unconfirmed;
@@ -41,11 +42,12 @@ use crate::token::Token;
 pub(crate) use attempt::{AttemptLimits, AttemptTime, Pace, PriorEffect};
 pub(crate) use backend::{Backend, BackendCommand, EventStream, Heard};
 use confirmer::Confirmer;
-pub(crate) use pending::{Pending, Stage};
+pub(crate) use pending::Pending;
 pub(crate) use polls::PollsSince;
 use polls::{Counted, Polls};
 pub(crate) use sending::Slot;
 use slots::SlotQueue;
+pub(crate) use stage::Stage;
 use unknown::UnknownCodes;
 
 pub(crate) type AttemptResult<T> = Result<T, Failure>;
