@@ -55,6 +55,34 @@ async fn a_refused_renewal_of_many_leases_is_one_line_and_few_commands() {
     assert_eq!(lines.iter().filter(is_whole).count(), commands);
 }
 
+/// The work that the loss ends, and every call after it, give their errors to the caller.
+#[tokio::test(start_paused = true)]
+async fn a_loss_is_one_line_whatever_calls_learn_of_it() {
+    let test = "causes::a_loss_is_one_line_whatever_calls_learn_of_it";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
+    let store = MemoryStore::new();
+    let leases = LeaseManager::in_memory(&store).build().await.unwrap();
+    let held = leases.acquire("held").await.unwrap();
+    let (worked, (), ()) = tokio::join!(
+        leases.with_lease("worked", async |_| std::future::pending::<()>().await),
+        async {
+            assert!(held.run(std::future::pending::<()>()).await.is_err());
+            assert!(held.check().is_err() && held.renew().await.is_err());
+            let _not_held = held.release().await;
+        },
+        async {
+            crate::patience::pass(Duration::from_secs(1)).await;
+            store.advance(Duration::from_secs(60));
+        }
+    );
+    assert!(worked.is_err(), "it was lost");
+    let lines = lines.taken();
+    let errors: Vec<_> = lines.iter().filter(|line| line.starts_with("event ERROR")).collect();
+    assert_eq!(errors.len(), 2, "{errors:#?}");
+    let warned = lines.iter().filter(|line| line.starts_with("event WARN"));
+    assert_eq!(warned.count(), 0, "{lines:#?}");
+}
+
 #[tokio::test]
 async fn a_transaction_that_blocks_a_lease_is_logged_once() {
     let test = "causes::a_transaction_that_blocks_a_lease_is_logged_once";
