@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use mongo_lease_core::commands::{Ping, StreamEvent};
-use mongo_lease_core::rules::{ManagerId, REOPEN};
+use mongo_lease_core::rules::{Advice, Delays, Instant, ManagerId, REOPEN, REOPEN_RARELY};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
@@ -26,6 +26,8 @@ const OPENING: Duration = Duration::from_secs(10);
 const BESIDE: Duration = Duration::from_millis(250);
 /// The time limit of that ping.
 const PASSING: Duration = Duration::from_secs(1);
+/// A stream that has worked for so long was not in the way of other commands.
+const STEADY: Duration = Duration::from_secs(60);
 
 /// The task that watches, and the waiters that it notifies.
 pub(crate) struct Watcher {
@@ -44,17 +46,21 @@ enum StreamEnd {
     Idle,
     Failed {
         reason: String,
-        /// Whether it had reported before.
-        was_open: bool,
-        /// It uses the connection that other commands need.
-        is_crowded: bool,
+        cause: FailureKind,
+        /// For how long it has worked; `None` if it has reported nothing.
+        worked: Option<Duration>,
     },
 }
 
-impl StreamEnd {
-    fn failed(reason: String, was_open: bool) -> StreamEnd {
-        StreamEnd::Failed { reason, was_open, is_crowded: false }
-    }
+/// What a failure of the stream says about the next try.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum FailureKind {
+    /// It may pass at any moment.
+    Passing,
+    /// The server refuses the stream.
+    Refused,
+    /// No other command got through beside it: the database is away, or the stream has the connection that they need.
+    InTheWay,
 }
 
 impl Watcher {
@@ -64,7 +70,8 @@ impl Watcher {
     }
 
     async fn work(self, stop: CancellationToken) {
-        let mut delays = self.runner.clock().jittered(REOPEN);
+        let delays = |delays: Delays| self.runner.clock().jittered(delays);
+        let (mut soon, mut rarely) = (delays(REOPEN), delays(REOPEN_RARELY));
         let mut is_polling = false;
         loop {
             let since = tokio::select! {
@@ -72,33 +79,47 @@ impl Watcher {
                 () = stop.cancelled() => return,
                 since = self.waiters.until_queued() => since,
             };
-            let (reason, was_open, is_crowded) = match self.watch(since, &stop).await {
+            let (reason, cause, worked) = match self.watch(since, &stop).await {
                 StreamEnd::Stopped => return,
                 StreamEnd::Idle => {
                     is_polling = false;
-                    delays = self.runner.clock().jittered(REOPEN);
+                    (soon, rarely) = (delays(REOPEN), delays(REOPEN_RARELY));
                     continue;
                 }
-                StreamEnd::Failed { reason, was_open, is_crowded } => {
-                    (reason, was_open, is_crowded)
-                }
+                StreamEnd::Failed { reason, cause, worked } => (reason, cause, worked),
             };
-            // In a crowded pool each try costs all other commands a moment, so tries become rarer.
-            if was_open && !is_crowded {
-                delays = self.runner.clock().jittered(REOPEN);
+            if worked.is_some() {
+                soon = delays(REOPEN);
+            }
+            if worked.is_some_and(|worked| worked >= STEADY) {
+                rarely = delays(REOPEN_RARELY);
             }
             self.waiters.stream_is_gone();
             // Reported once, not at each try.
-            if was_open || !is_polling {
+            if worked.is_some() || !is_polling {
                 self.polling.begins(&self.events, reason);
             }
             is_polling = true;
-            let delay = delays.next().unwrap_or(REOPEN.longest);
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                () = self.runner.clock().sleep(delay) => {}
+            let next = async {
+                let delay = match self.has_to_be_rare(cause).await {
+                    true => rarely.next().unwrap_or(REOPEN_RARELY.longest),
+                    false => soon.next().unwrap_or(REOPEN.longest),
+                };
+                self.runner.clock().sleep(delay).await;
+            };
+            if stop.run_until_cancelled(next).await.is_none() {
+                return;
             }
+        }
+    }
+
+    /// Whether the tries become ever rarer. A stream was in the way only if a command gets through now, without it:
+    /// otherwise the database is away for all.
+    async fn has_to_be_rare(&self, cause: FailureKind) -> bool {
+        match cause {
+            FailureKind::Passing => false,
+            FailureKind::Refused => true,
+            FailureKind::InTheWay => self.ping().await.is_ok(),
         }
     }
 
@@ -108,7 +129,14 @@ impl Watcher {
         match stop.run_until_cancelled(opening).await {
             None => StreamEnd::Stopped,
             Some(Ok(stream)) => self.follow(stream, since, stop).await,
-            Some(Err(failure)) => StreamEnd::failed(Error::from(failure).to_string(), false),
+            Some(Err(failure)) => {
+                let cause = match failure.outcome.advice {
+                    Advice::Stop => FailureKind::Refused,
+                    Advice::Retry | Advice::CheckIndexes => FailureKind::Passing,
+                };
+                let reason = Error::from(failure).to_string();
+                StreamEnd::Failed { reason, cause, worked: None }
+            }
         }
     }
 
@@ -118,14 +146,18 @@ impl Watcher {
         since: Option<Token>,
         stop: &CancellationToken,
     ) -> StreamEnd {
-        let mut was_open = false;
+        let mut opened = None;
         let mut was_idle = false;
         let mut passing = pin!(self.a_ping_passes());
         let mut sent_at = self.runner.clock().now().after(BESIDE);
+        let failed = |reason: String, cause, opened: Option<Instant>| {
+            let worked = opened.map(|at| self.runner.clock().now().since(at));
+            StreamEnd::Failed { reason, cause, worked }
+        };
         loop {
             let mut has_passed = false;
             let began = self.runner.clock().now();
-            if was_open {
+            if opened.is_some() {
                 // Repeated in each read: other commands may have come to the pool since. The first test goes on across
                 // events, which may arrive without a pause.
                 passing.set(self.a_ping_passes());
@@ -142,13 +174,13 @@ impl Watcher {
                         heard = &mut next => break heard,
                         () = self.runner.clock().sleep_until(silent_at) => {
                             let reason = format!("the change stream was silent for {SILENCE:?}");
-                            return StreamEnd::failed(reason, was_open);
+                            return failed(reason, FailureKind::Passing, opened);
                         }
                         passed = &mut passing, if !has_passed => {
                             if let Err(reason) = passed {
-                                return StreamEnd::Failed { reason, was_open, is_crowded: true };
+                                return failed(reason, FailureKind::InTheWay, opened);
                             }
-                            self.stream_works(since, &mut was_open);
+                            self.stream_works(since, &mut opened);
                             // A ping from before this read may have had the connection of the one before.
                             has_passed = began <= sent_at;
                             if !has_passed {
@@ -164,7 +196,7 @@ impl Watcher {
                 Ok(Heard::NotOurs) => {}
                 Ok(Heard::Closed) => {
                     let reason = "the server closed the change stream".to_owned();
-                    return StreamEnd::failed(reason, was_open);
+                    return failed(reason, FailureKind::Passing, opened);
                 }
                 Ok(Heard::Idle) => {
                     let is_idle = !self.waiters.has_queued();
@@ -173,7 +205,10 @@ impl Watcher {
                     }
                     was_idle = is_idle;
                 }
-                Err(error) => return StreamEnd::failed(Error::from(error).to_string(), was_open),
+                Err(error) => {
+                    let reason = Error::from(error).to_string();
+                    return failed(reason, FailureKind::Passing, opened);
+                }
             }
         }
     }
@@ -192,9 +227,11 @@ impl Watcher {
     }
 
     /// From now on all waiters rely on the stream.
-    fn stream_works(&self, since: Option<Token>, was_open: &mut bool) {
-        if !std::mem::replace(was_open, true) {
-            self.waiters.stream_is_open(since, self.runner.clock().now());
+    fn stream_works(&self, since: Option<Token>, opened: &mut Option<Instant>) {
+        if opened.is_none() {
+            let now = self.runner.clock().now();
+            *opened = Some(now);
+            self.waiters.stream_is_open(since, now);
             self.polling.ends(&self.events);
         }
     }
@@ -202,13 +239,16 @@ impl Watcher {
     /// Whether a command gets through while the stream has its connection: the streams of several managers may use the
     /// whole pool, and block all other commands.
     async fn a_ping_passes(&self) -> Result<(), String> {
-        let clock = self.runner.clock();
-        clock.sleep(BESIDE).await;
-        // From now on, and not from a moment that the end of the sleep may be long after.
-        let policy = RetryPolicy::one_attempt(clock.now(), PASSING);
-        let passed = retry::run(&self.runner, Ping, policy).await.map_err(Error::from);
-        passed.map(drop).map_err(|error| {
+        self.runner.clock().sleep(BESIDE).await;
+        self.ping().await.map_err(|error| {
             format!("no other command gets through while the change stream is open: {error}")
         })
+    }
+
+    /// Whether a command gets through now.
+    async fn ping(&self) -> Result<(), Error> {
+        // From now on, and not from a moment that the end of a sleep may be long after.
+        let policy = RetryPolicy::one_attempt(self.runner.clock().now(), PASSING);
+        retry::run(&self.runner, Ping, policy).await.map(drop).map_err(Error::from)
     }
 }

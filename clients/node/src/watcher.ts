@@ -7,7 +7,7 @@ import { Wake, growing } from './clock';
 import { Command } from './core';
 import type { Engine } from './engine';
 import { oneAttempt, untilAnswered } from './retry';
-import { type Attempt, type AttemptTime, type NewsStream, before } from './runner';
+import { type Attempt, type AttemptTime, type NewsStream, attemptError, before } from './runner';
 
 // How long a stream may be silent before it counts as broken. A connection can die without being closed.
 const SILENCE_MS = 15_000;
@@ -15,8 +15,21 @@ const OPENING_MS = 10_000;
 // When a ping tests whether commands still get a connection, counted from the stream's read, and its time.
 const BESIDE_MS = 250;
 const PASSING_MS = 1000;
-// Between two tries to open a stream.
-const REOPEN: [number, number] = [200, 300_000];
+// Between two tries to open a stream that may work at any moment.
+const REOPEN: [number, number] = [200, 10_000];
+// The same where it is refused, or uses the connection that other commands need: each try costs them a moment.
+const REOPEN_RARELY: [number, number] = [200, 300_000];
+// A stream that has worked for so long was not in the way of other commands.
+const STEADY_MS = 60_000;
+
+/** Why a stream is no longer followed. */
+interface Ended {
+  // `passing`: it may work again at any moment. `inTheWay`: no other command got through beside it, because the database
+  // is away or the stream has the connection that they need.
+  why: 'idle' | 'passing' | 'refused' | 'inTheWay';
+  /** For how long it has worked, in milliseconds; undefined if it has reported nothing. */
+  worked?: number;
+}
 
 export class Watcher {
   private readonly stopping = new Wake();
@@ -37,38 +50,42 @@ export class Watcher {
 
   private async work(): Promise<void> {
     const { clock, waiters } = this.engine;
-    let delays = growing(...REOPEN);
+    let [soon, rarely] = [growing(...REOPEN), growing(...REOPEN_RARELY)];
     while (!this.isStopped) {
       const { wanted } = waiters;
       if (!wanted) {
         await waiters.joinedWake.until(clock, Infinity);
         continue;
       }
-      const ended = await this.watch(wanted.since);
-      if (ended === 'idle' || this.isStopped) {
-        delays = growing(...REOPEN);
+      const { why, worked } = await this.watch(wanted.since);
+      if (why === 'idle' || this.isStopped) {
+        [soon, rarely] = [growing(...REOPEN), growing(...REOPEN_RARELY)];
         continue;
       }
-      // In a crowded pool each try costs all other commands a moment, so tries become rarer.
-      if (ended === 'broken') delays = growing(...REOPEN);
+      if (worked !== undefined) soon = growing(...REOPEN);
+      if (worked !== undefined && worked >= STEADY_MS) rarely = growing(...REOPEN_RARELY);
       waiters.streamIsGone();
-      await this.stopping.until(clock, clock.now() + delays.next().value * 1e3);
+      // A stream was in the way only if a command gets through now, without it: otherwise the database is away for all.
+      const isRare = why === 'refused' || (why === 'inTheWay' && (await passes(this.engine)));
+      if (this.isStopped) return;
+      const delay = (isRare ? rarely : soon).next().value;
+      await this.stopping.until(clock, clock.now() + delay * 1e3);
     }
   }
 
-  private async watch(since: bigint | undefined): Promise<'idle' | 'broken' | 'refused'> {
+  private async watch(since: bigint | undefined): Promise<Ended> {
     const { engine } = this;
     const { clock, runner } = engine;
     const opening = runner.backend.watch(engine.manager, engine.collection, since);
     let stream: NewsStream | undefined;
     try {
       stream = await before(clock, clock.now() + OPENING_MS * 1e3, opening);
-    } catch {
-      return 'refused';
+    } catch (error) {
+      return { why: attemptError(error).failure.fault().isTransient() ? 'passing' : 'refused' };
     }
     if (!stream) {
       void opening.then((late) => late.close()).catch(() => undefined);
-      return 'refused';
+      return { why: 'passing' };
     }
     const following = new Following(engine, stream, since);
     const stopped = this.stopping.until(clock, Infinity).then(() => 'stopped' as const);
@@ -77,16 +94,15 @@ export class Watcher {
     await stopped;
     // A broken one may take long to close, and the waiters have to learn that it is gone.
     void runner.track(following.close());
-    return ended === 'stopped' ? 'idle' : ended;
+    return ended === 'stopped' ? { why: 'idle' } : ended;
   }
 }
 
 /** One stream that is followed. */
 class Following {
-  private wasOpen = false;
+  private openedAt: number | undefined;
   private isClosed = false;
-  /** It uses the connection that other commands need. */
-  private isCrowded = false;
+  private isInTheWay = false;
   /** How many reads have begun. */
   private reads = 0;
   private reading: Promise<unknown> = Promise.resolve();
@@ -99,7 +115,7 @@ class Following {
     private readonly since: bigint | undefined,
   ) {}
 
-  async untilEnd(): Promise<'idle' | 'broken' | 'refused'> {
+  async untilEnd(): Promise<Ended> {
     const { clock, waiters } = this.engine;
     let wasIdle = false;
     void this.testOthers();
@@ -115,7 +131,8 @@ class Following {
         news = undefined;
       }
       if (!news || this.isClosed) {
-        return this.wasOpen && !this.isCrowded ? 'broken' : 'refused';
+        const worked = this.openedAt === undefined ? undefined : (clock.now() - this.openedAt) / 1e3;
+        return { why: this.isInTheWay ? 'inTheWay' : 'passing', worked };
       }
       for (const { promotions, recheck } of news) {
         promotions.forEach((promotion) => waiters.promoted(promotion));
@@ -123,7 +140,7 @@ class Following {
       }
       if (news.length > 0) continue;
       const isIdle = !waiters.hasQueued;
-      if (isIdle && wasIdle && waiters.closeStream()) return 'idle';
+      if (isIdle && wasIdle && waiters.closeStream()) return { why: 'idle' };
       wasIdle = isIdle;
     }
   }
@@ -140,11 +157,11 @@ class Following {
       if (this.isClosed) return;
       // A read that is over has given its connection back. The first test does not wait for a read that lasts: events
       // may arrive without a pause.
-      if (this.wasOpen && read !== this.reads) continue;
+      if (this.openedAt !== undefined && read !== this.reads) continue;
       const tested = this.reads;
       if (!(await this.passes()) || this.isClosed) return;
-      if (!this.wasOpen) {
-        this.wasOpen = true;
+      if (this.openedAt === undefined) {
+        this.openedAt = clock.now();
         waiters.streamIsOpen(this.since);
       }
       // A ping from before a read may have had the connection of the one before: it does not count for this read.
@@ -154,17 +171,11 @@ class Following {
 
   /** Sends a ping. If it does not get through, the stream is closed. */
   private async passes(): Promise<boolean> {
-    const { clock, runner } = this.engine;
-    const ping = (time: AttemptTime): Attempt => runner.start(Command.ping(), time);
-    try {
-      await untilAnswered(clock, oneAttempt(clock, PASSING_MS), ping);
-      return true;
-    } catch {
-      this.isCrowded = true;
-      this.isClosed = true;
-      await this.stream.close().catch(() => undefined);
-      return false;
-    }
+    if (await passes(this.engine)) return true;
+    this.isInTheWay = true;
+    this.isClosed = true;
+    await this.stream.close().catch(() => undefined);
+    return false;
   }
 
   async close(): Promise<void> {
@@ -174,5 +185,16 @@ class Following {
     await this.stream.close().catch(() => undefined);
     // Its read ends with it.
     await this.reading;
+  }
+}
+
+/** Whether a command gets through now. */
+async function passes({ clock, runner }: Engine): Promise<boolean> {
+  const ping = (time: AttemptTime): Attempt => runner.start(Command.ping(), time);
+  try {
+    await untilAnswered(clock, oneAttempt(clock, PASSING_MS), ping);
+    return true;
+  } catch {
+    return false;
   }
 }

@@ -105,3 +105,30 @@ test('for require and for import it is one package, and TypeScript takes `await 
   const ran = execFileSync(process.execPath, [`${folder}/test/typed.mjs`], { cwd: here });
   assert.equal(ran.toString(), 'held bigint\nfree\n');
 });
+
+test('after the twentieth outage a hand-off needs no time again', async () => {
+  const store = inMemory();
+  const [a, b] = [store.manager(), store.manager()];
+  // Somebody waits all the time, so that the stream stays open.
+  await a.acquire('kept', { ttl: 3_600_000 });
+  void b.acquire('kept').catch(() => undefined);
+  for (let outage = 0; outage < 20; outage += 1) {
+    const lease = await a.acquire('x', { ttl: 600_000 });
+    let next;
+    void b.acquire('x', { ttl: 600_000 }).then((granted) => (next = granted));
+    // At first the longest delay between two tries to open the stream, twice.
+    await store.advance(20_000);
+    await lease.release();
+    await store.advance(0);
+    assert.ok(next?.isValid(), `not told after outage ${outage}`);
+    // The event has begun a new read, which is tested by a ping after 250 ms. The ping hangs.
+    await store.advance(100);
+    store.hang();
+    await store.advance(4_000);
+    store.goOn();
+    await store.advance(0);
+    await next.release();
+  }
+  await b.close();
+  await a.close();
+});

@@ -5,6 +5,7 @@ mod cleanup;
 mod faults;
 mod overload;
 mod shares;
+mod stream;
 mod time;
 
 use mongo_lease::{LeaseManager, MemoryStore};
