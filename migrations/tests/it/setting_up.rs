@@ -46,6 +46,22 @@ async fn the_database_of_the_connection_string_is_the_default() {
     assert_eq!(listed(&database).await.len(), 3);
 }
 
+/// No member has the tag: a read that went by it would find none.
+#[tokio::test]
+async fn no_read_preference_of_a_connection_string_changes_what_is_read() {
+    let elsewhere = "readPreference=secondary&readPreferenceTags=dc:nowhere";
+    for options in [elsewhere, "readConcernLevel=linearizable", "w=0"] {
+        let database = fresh().await;
+        insert(&database, vec![doc! { "name": "a" }]).await;
+        let uri = format!("{}&{options}&serverSelectionTimeoutMS=2000", Server::shared().uri());
+        for mode in ["up", "check"] {
+            let ran = run(tool(&["--uri", &uri, "--db", database.name(), mode]));
+            assert_eq!(ran.exit, 0, "{options}: {ran:?}");
+        }
+        assert_eq!(listed(&database).await.len(), 3, "{options}");
+    }
+}
+
 #[tokio::test]
 async fn check_tells_drift_from_what_is_up_to_date() {
     let database = fresh().await;
