@@ -52,7 +52,7 @@ enum StreamEnd {
     },
 }
 
-/// What a failure of the stream says about the next try.
+/// How soon the stream may be opened again after a failure of this kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FailureKind {
     /// It may pass at any moment.
@@ -146,8 +146,7 @@ impl Watcher {
         since: Option<Token>,
         stop: &CancellationToken,
     ) -> StreamEnd {
-        let mut opened = None;
-        let mut was_idle = false;
+        let (mut opened, mut was_idle) = (None, false);
         let mut passing = pin!(self.a_ping_passes());
         let mut sent_at = self.runner.clock().now().after(BESIDE);
         let failed = |reason: String, cause, opened: Option<Instant>| {
@@ -195,8 +194,8 @@ impl Watcher {
                 Ok(Heard::Event(event)) => self.tell(event),
                 Ok(Heard::NotOurs) => {}
                 Ok(Heard::Closed) => {
-                    let reason = "the server closed the change stream".to_owned();
-                    return failed(reason, FailureKind::Passing, opened);
+                    const REASON: &str = "the server closed the change stream";
+                    return failed(REASON.to_owned(), FailureKind::Passing, opened);
                 }
                 Ok(Heard::Idle) => {
                     let is_idle = !self.waiters.has_queued();
@@ -206,8 +205,7 @@ impl Watcher {
                     was_idle = is_idle;
                 }
                 Err(error) => {
-                    let reason = Error::from(error).to_string();
-                    return failed(reason, FailureKind::Passing, opened);
+                    return failed(Error::from(error).to_string(), FailureKind::Passing, opened);
                 }
             }
         }

@@ -9,7 +9,7 @@
 //! | what went wrong | found by |
 //! | --- | --- |
 //! | A second attempt's grant, made after the first lease was lost, was forgotten while its caller held: the name was blocked for a ttl | `a_second_grant_after_the_first_was_lost_is_given_back`, and the model (`late grant forgotten`) |
-//! | A lease's own grant was given back with the rest of its call's, and a name that was to be held longer was free | `a_delete_is_written_out`, by reading |
+//! | A lease's own grant was given back with the rest of its call's, and a name that was to be held longer was free | `a_release_that_is_put_off_has_one_pipeline`, by reading |
 //! | A call that was answered during a shutdown got a lease that no task renewed, watched or released | `what_is_granted_in_the_middle_of_a_shutdown_is_given_back` |
 //! | A shutdown that was dropped forgot what it had not released yet | `a_shutdown_that_was_dropped_goes_on_with_the_next_call` |
 //! | A call without a wait went on for 5 s during a shutdown | `a_call_that_asks_once_ends_with_the_shutdown` |
@@ -77,7 +77,7 @@
 //! | A permit's `expires_at` was the time of the last holder of its name | `the_documents_expiry_is_the_latest_holders`, by a review |
 //! | A call for a share with the value of an exclusive holder, which its user chose, took that lease for its own and let readers in beside the holder | `an_own_value_does_not_share_an_exclusive_lease`, by a review |
 //! | A call with a value that had permits already was told the permits that it asked for | `a_value_of_ones_own_finds_its_permits_again`, by a review |
-//! | The look after a renewal of permits read every holder of up to 2,000 names: where 16 MB cut its reply off, leases were reported lost | `looks_and_pages_are_written_out`, by a review |
+//! | The look after a renewal of permits read every holder of up to 2,000 names: where 16 MB cut its reply off, leases were reported lost | `no_text_of_a_user_is_an_expression`, which lists the ids, by a review |
 //! | A renewal read the TTL index to its end where its leases expired before all others: 102,000 keys for 1,000 leases | `a_renewal_reads_no_documents_but_its_own` |
 //! | A reader's release left a reader that had died, and the writer that waited for the first one's end was not told: it came at its `recheck_every` | `a_release_tells_the_first_waiter_of_an_earlier_end`, by a review |
 //! | A text in place of a number in one holder's record failed the renewals of up to 2,000 other leases until they were lost | `a_damaged_number_fails_no_other_renewal`, by a review |

@@ -1,4 +1,4 @@
-//! What `doctor` reads does not hang on the options of the connection string.
+//! No option of the connection string changes the findings of `doctor`.
 
 use mongo_lease_testbed::Server;
 

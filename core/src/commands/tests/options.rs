@@ -1,4 +1,5 @@
-//! Every command states what it needs: nothing that matters is inherited from the client, the collection or the cluster.
+//! Every command states what it needs: it inherits nothing that matters from the client, the collection or the
+//! cluster.
 
 use std::collections::HashSet;
 use std::fs;

@@ -76,7 +76,7 @@ fn statements(command: &impl Command) -> Vec<Document> {
     statements.map(|it| it.as_document().unwrap().clone()).collect()
 }
 
-/// One variant of the commands that most calls send. What all commands mean is shown by [`agreement`](super::agreement).
+/// One variant of the commands that most calls send. [`agreement`](super::agreement) shows the meaning of all.
 #[test]
 fn the_commands_of_most_calls_are_written_out() {
     assert_command("FastAcquire", &take());
