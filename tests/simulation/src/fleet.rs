@@ -180,6 +180,8 @@ impl Setup {
             holds: Mutex::default(),
         });
         let mut tasks = workload::start(&worker);
+        // Events have no end while somebody has the manager.
+        drop(spawn(&self.process, Arc::clone(&worker).hear_of_the_stream()));
         let ends_at_once = loop {
             match orders.recv().await {
                 Some(Order::Burst { fault, calls }) => {

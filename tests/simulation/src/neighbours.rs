@@ -15,8 +15,10 @@ use crate::world::{COLLECTION, World, sleep_ms};
 
 /// The leases for which a program with the plain recipe competes. Nobody waits for them: the recipe knows no queue.
 pub(crate) const PLAIN: [&str; 2] = ["plain:0", "plain:1"];
-/// The leases that an operator releases under their holders.
+/// The lease that an operator releases under its holders, and the beginning of the names of those that keepers hold.
 pub(crate) const OPERATED: &str = "operated";
+/// How many leases a keeper holds at once.
+pub(crate) const KEPT: usize = 3;
 /// The lease whose expiry another program overwrites by something that is no date, and repairs later.
 pub(crate) const SPOILT: &str = "spoilt";
 /// The expiry that a repair sets.
@@ -53,12 +55,29 @@ pub(crate) async fn plain_program(world: Arc<World>, seed: u64) {
     }
 }
 
+/// Whether an operator releases this lease under its holders.
+pub(crate) fn is_operated(name: &str) -> bool {
+    name.starts_with(OPERATED)
+}
+
+/// The lease with this number of the keeper of a process.
+pub(crate) fn kept(process: &str, number: usize) -> String {
+    format!("{OPERATED}:{process}:{number}")
+}
+
 /// An operator, who releases a lease without asking its holder.
 pub(crate) async fn operator(world: Arc<World>, seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
     loop {
-        sleep_ms(random.random_range(1_000..6_000)).await;
-        world.store.release(OPERATED);
+        sleep_ms(random.random_range(500..3_000)).await;
+        let place: usize = random.random_range(0..1_000);
+        let held: Vec<String> = world.store.on_server(COLLECTION, |leases| {
+            let operated = leases.after(None).filter(|(name, _)| is_operated(name));
+            operated.map(|(name, _)| name.to_owned()).collect()
+        });
+        if let Some(name) = held.get(place % held.len().max(1)) {
+            world.store.release(name);
+        }
     }
 }
 

@@ -12,10 +12,14 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::plan::{BREAKS_MS, SECOND_MS};
+use crate::workload;
 use crate::world::{World, locked, sleep_ms};
 
 /// In a control, how much later the messages of a change stream come, in milliseconds.
 const LATE_EVENT_MS: u64 = 600;
+/// Below this is the time of a message in good health, and of one of the process that is far away, in milliseconds.
+const USUAL_DELAY_MS: u64 = 2;
+const FAR_DELAY_MS: u64 = 20;
 
 /// The troubles of one connection at this moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +64,8 @@ pub(crate) struct Process {
     pub(crate) name: String,
     world: Arc<World>,
     drift: i32,
+    /// How long its messages are under way in good health, below this, in milliseconds.
+    usual_delay: u64,
     life: Mutex<(Life, Vec<Waker>)>,
     link: Mutex<Link>,
     /// Notified when the link changes.
@@ -69,10 +75,12 @@ pub(crate) struct Process {
 impl Process {
     /// A process that runs, with a good connection.
     pub(crate) fn new(world: &Arc<World>, name: String, drift: i32) -> Arc<Process> {
+        let usual_delay = if workload::is_far_away(&name) { FAR_DELAY_MS } else { USUAL_DELAY_MS };
         Arc::new(Process {
             name,
             world: Arc::clone(world),
             drift,
+            usual_delay,
             life: Mutex::new((Life::Runs, Vec::new())),
             link: Mutex::new(Link::GOOD),
             passes: Notify::new(),
@@ -142,7 +150,7 @@ impl Process {
     /// How long a message is under way, in milliseconds.
     fn delay(&self) -> u64 {
         let late = self.link().late;
-        let usual = self.world.random(0..2);
+        let usual = self.world.random(0..self.usual_delay);
         if late > 0 && self.world.happens(50) { usual + self.world.random(0..late) } else { usual }
     }
 

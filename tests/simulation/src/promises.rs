@@ -12,7 +12,7 @@ use mongo_lease_checker::history::What;
 use mongo_lease_checker::maps::{Map, OrderedMap};
 use mongo_lease_checker::{Call, Evidence, Facts, Hold, MILLI, Nanos, SECOND, Violation};
 
-use crate::neighbours::{OPERATED, PLAIN};
+use crate::neighbours::{PLAIN, is_operated};
 use crate::plan::{Fault, Kind, Plan, Whom};
 use crate::round::History;
 use crate::turns;
@@ -142,7 +142,7 @@ impl<'a> Sight<'a> {
             let Some(let_go) = hold.let_go else { continue };
             let is_kept = hold.name == JOB || PLAIN.contains(&hold.name);
             let was_lost = hold.lost.is_some() || let_go >= believed(hold);
-            if is_kept || was_lost || hold.grant.is_empty() || hold.name == OPERATED {
+            if is_kept || was_lost || hold.grant.is_empty() || is_operated(hold.name) {
                 continue;
             }
             let (late, by) = (let_go + self.margin(), self.facts.deaths.contains_key(hold.by));
@@ -214,7 +214,7 @@ impl<'a> Sight<'a> {
             // It has more than half of the ttl for renewals, and needs little of that in good health.
             let over = believed(hold).min(lost);
             let mut from = over.saturating_sub(hold.ttl_ms * MILLI * 45 / 100 + SECOND / 3);
-            let is_mine = self.history.renewing.contains(hold.call) && hold.name != OPERATED;
+            let is_mine = self.history.renewing.contains(hold.call) && !is_operated(hold.name);
             let is_before = hold.let_go.is_none_or(|let_go| lost <= let_go);
             if hold.began > from {
                 // It heard of its grant so late that it had less. A call that is not polled does.
@@ -271,7 +271,7 @@ impl<'a> Sight<'a> {
             let others = Plan { faults: others, ..self.plan.clone() };
             let calm = Sight { plan: &others, found: Vec::new(), ..*self };
             let is_calm = calm.is_calm(&record.by, record.at.saturating_sub(2 * AFTERMATH), late);
-            let mine = |hold: &&Hold| hold.by == record.by && hold.name != OPERATED;
+            let mine = |hold: &&Hold| hold.by == record.by && !is_operated(hold.name);
             let kept = |hold: &&Hold| {
                 let was_lost = hold.lost.is_some_and(|lost| lost <= record.at);
                 hold.name != JOB && !PLAIN.contains(&hold.name) && !was_lost

@@ -11,11 +11,9 @@ use crate::promises::{Sight, seat_of};
 const COMMAND: Nanos = 50 * MILLI;
 const LOOK: Nanos = 250 * MILLI;
 /// How long it takes at most to hear of a hand-off: less than until the next heartbeat, which finds it out by itself.
-const HEARD: Nanos = 400 * MILLI;
-/// So many late ones of a round are several. One alone was seen in seventy rounds, and is not explained.
-const SEVERAL: usize = 3;
-/// How long after a fault all change streams are open again.
-const STREAMS: Nanos = 15 * SECOND;
+const HEARD: Nanos = 200 * MILLI;
+/// How long a stream that nobody needed takes at most until it is open again: it was closed, and nobody is told that.
+const OPENS: Nanos = SECOND;
 
 impl Sight<'_> {
     /// All promises of this file.
@@ -44,25 +42,34 @@ impl Sight<'_> {
         }
     }
 
-    /// A call that waits hears at once that a release has handed the lease to it.
+    /// A call that waits hears at once that a release has handed the lease to it, and where the stream is being opened
+    /// just then, as soon as it is open.
     fn hand_offs(&mut self) {
-        let known = self.found.len();
         for change in &self.evidence().changes {
             let at = self.evidence().moment(change.wall);
             for grant in change.promoted() {
                 let Some(call) = self.facts.calls.get(&grant.call[..]) else { continue };
-                let late = at + HEARD + self.clocks();
+                let Some(told) = self.tells(call.by, at) else { continue };
+                let late = told + HEARD + self.clocks();
                 let heard = self.facts.heard.get(&grant.value[..]);
                 let is_in_time = heard.is_some_and(|heard| *heard <= late);
-                let is_calm = || self.is_calm_after(STREAMS, call.by, at, late);
-                if !is_in_time && self.waits_on(call, late) && is_calm() {
+                if !is_in_time && self.waits_on(call, late) && self.is_calm(call.by, at, late) {
                     let text = format!("{} did not hear of its promotion in time", call.id);
                     self.add("HandOff", late, (call.name, call.id), text);
                 }
             }
         }
-        if self.found.len() < known + SEVERAL {
-            self.found.truncate(known);
+    }
+
+    /// When the stream of a process tells of a promotion at this moment; `None` where its calls poll.
+    fn tells(&self, process: &str, at: Nanos) -> Option<Nanos> {
+        let changes = self.history.streams.get(process)?;
+        let (before, after) = changes.split_at(changes.partition_point(|(told, _)| *told <= at));
+        match after.first() {
+            Some((told, true)) if *told <= at + OPENS => Some(*told),
+            // The calls look for themselves from then on.
+            Some((told, false)) if *told <= at + OPENS => None,
+            Some(_) | None => before.last().is_some_and(|(_, is_open)| *is_open).then_some(at),
         }
     }
 

@@ -1,6 +1,6 @@
 //! One round: from the first process to the complete evidence.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::changes::changes_of;
 use crate::control::Control;
 use crate::faults;
 use crate::fleet::Fleet;
-use crate::neighbours::{self, OPERATED, SPOILT};
+use crate::neighbours::{self, SPOILT, is_operated};
 use crate::plan::{Fault, Kind, Plan, ROUND_MS};
 use crate::promises::{Broken, broken};
 use crate::world::{COLLECTION, World, sleep_ms};
@@ -48,6 +48,8 @@ pub struct History {
     /// The calls that ask for several leases, which wait for one at a time and hold none meanwhile, and those that are
     /// not polled for a while.
     pub excused: BTreeSet<String>,
+    /// When each process was told that a change stream wakes its calls, and when that they poll.
+    pub streams: BTreeMap<String, Vec<(Nanos, bool)>>,
     /// The slow attempts, with their calls: when each left its process, and when the process heard of its end.
     pub attempts: Vec<(String, Nanos, Nanos)>,
     /// The writes that break a promise by themselves.
@@ -88,8 +90,8 @@ pub fn run(plan: &Plan, control: Option<&'static Control>) -> History {
     let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime is built");
     let plan = Arc::new(plan.clone());
     Control::begin(control);
-    let (records, changes, left, (attempts, repeated), [renewing, excused]) =
-        runtime.block_on(async {
+    let (records, changes, left, (attempts, repeated), [renewing, excused], streams) = runtime
+        .block_on(async {
             let world = World::new(plan.seed, control);
             let left = happen(&world, &plan).await;
             (
@@ -98,6 +100,7 @@ pub fn run(plan: &Plan, control: Option<&'static Control>) -> History {
                 left,
                 (world.take_attempts(), world.applied.take_repeated()),
                 [world.take_renewing(), world.take_excused()],
+                world.take_streams(),
             )
         });
     Control::begin(None);
@@ -123,7 +126,7 @@ pub fn run(plan: &Plan, control: Option<&'static Control>) -> History {
         terms,
         left,
     };
-    History { evidence, renewing, excused, attempts, broken_writes, repeated }
+    History { evidence, renewing, excused, streams, attempts, broken_writes, repeated }
 }
 
 fn allowances(plan: &Plan) -> Allowances {
@@ -174,7 +177,7 @@ pub fn judge(plan: &Plan, history: &History) -> Vec<Broken> {
             Invariant::TakeOver,
             Invariant::Tokens,
         ];
-        violation.lease.as_deref() == Some(OPERATED) && by_him.contains(&violation.invariant)
+        violation.lease.as_deref().is_some_and(is_operated) && by_him.contains(&violation.invariant)
     };
     // A request that arrives twice brings a waiter's entry back, and another call of the process may take that over.
     let doubled = |violation: &Violation| {

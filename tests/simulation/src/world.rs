@@ -1,6 +1,6 @@
 //! The world of a round, which all processes share: the store, time, the history, and the network's randomness.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ pub(crate) struct World {
     attempts: Mutex<Vec<(String, Nanos, Nanos)>>,
     /// The calls that ask for several leases, and wait for one of them at a time, or that are not polled for a while.
     excused: Mutex<BTreeSet<String>>,
+    /// The news of their change streams that the processes got.
+    streams: Mutex<BTreeMap<String, Vec<(Nanos, bool)>>>,
 }
 
 impl World {
@@ -65,6 +67,7 @@ impl World {
             renewing: Mutex::default(),
             attempts: Mutex::default(),
             excused: Mutex::default(),
+            streams: Mutex::default(),
             random: Mutex::new(StdRng::seed_from_u64(seed ^ 0x006e_6574_776f_726b)),
         })
     }
@@ -175,6 +178,17 @@ impl World {
     /// The calls that [`World::excuse`] has noted.
     pub(crate) fn take_excused(&self) -> BTreeSet<String> {
         std::mem::take(&mut *locked(&self.excused))
+    }
+
+    /// Notes that this process was told that a change stream wakes its calls, or that they poll.
+    pub(crate) fn watches(&self, process: &str, is_open: bool) {
+        let at = self.now();
+        locked(&self.streams).entry(process.to_owned()).or_default().push((at, is_open));
+    }
+
+    /// The news that [`World::watches`] has noted.
+    pub(crate) fn take_streams(&self) -> BTreeMap<String, Vec<(Nanos, bool)>> {
+        std::mem::take(&mut *locked(&self.streams))
     }
 
     /// One of the network's random numbers, of a half-open range.

@@ -67,7 +67,7 @@ pub static CONTROLS: &[Control] = &[
     control("slow-clocks", 1, Place::Here),
     control("distant-members", 4, Place::Here),
     control("w1", 1, Place::Here),
-    control("cut-off-goes-on", 4_105, Place::Here),
+    control("cut-off-goes-on", 10_081, Place::Here),
     control("unconfirmed-read", 1, Place::Here),
     control("late-event", 1, Place::Here),
     // The library's glue: events over time.
@@ -80,7 +80,7 @@ pub static CONTROLS: &[Control] = &[
     control("promotion-shared", 1, Place::Glue(Mistake::PromotionShared)),
     control("dropped-kept", 1, Place::Glue(Mistake::DroppedKept)),
     control("turn-kept", 1, Place::Glue(Mistake::TurnKept)),
-    control("attempt-counted-twice", 119, Place::Glue(Mistake::AttemptCountedTwice)),
+    control("attempt-counted-twice", 200, Place::Glue(Mistake::AttemptCountedTwice)),
     control("given-back-at-once", 1, Place::Glue(Mistake::GivenBackAtOnce)),
     control("piece-counts-anew", 2, Place::Glue(Mistake::PieceCountsAnew)),
     control("piece-keeps-ids", 2, Place::Glue(Mistake::PieceKeepsIds)),

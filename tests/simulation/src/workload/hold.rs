@@ -42,6 +42,11 @@ impl Plan {
         Plan { hold_ms: 0, renews: false, end, writes: 0, renewals: 0 }
     }
 
+    /// A hold of so long that renews and is released.
+    pub(super) fn long(hold_ms: u64) -> Plan {
+        Plan { hold_ms, renews: true, ..Plan::brief() }
+    }
+
     /// Whether it ends by a drop.
     pub(super) fn is_dropped(&self) -> bool {
         self.end == End::LetGo(Letting::Drop)

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use mongo_lease_checker::MILLI;
 use mongo_lease_checker::history::What;
-use mongo_lease_checker::permits::Permits;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -56,8 +55,7 @@ pub(crate) async fn burst(worker: Arc<Worker>, fault: usize, calls: u64) {
 }
 
 fn fresh(worker: &Worker, fault: usize, number: &str) -> Wish {
-    let name = format!("fresh:{}:{fault}:{number}", worker.process.name);
-    Wish { name, permits: Permits::EXCLUSIVE, may_wait: true }
+    Wish::of(format!("fresh:{}:{fault}:{number}", worker.process.name))
 }
 
 /// Acquires a lease and releases it at once. Says whether it was granted.

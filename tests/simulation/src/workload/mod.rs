@@ -4,13 +4,16 @@ mod call;
 mod hold;
 mod load;
 mod others;
+mod pair;
 mod wish;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mongo_lease::{Error, LeaseManager};
+use futures_util::StreamExt;
+use mongo_lease::{Error, Event, LeaseManager};
 use mongo_lease_checker::history::{Ending, Letting, What};
 use mongo_lease_checker::permits::Permits;
 use rand::rngs::StdRng;
@@ -24,6 +27,8 @@ use crate::world::{World, locked, sleep_ms};
 pub(crate) use call::AT_ONCE;
 pub(crate) use load::burst;
 pub(crate) use others::JOB;
+use others::keeps;
+pub(crate) use pair::is_far_away;
 use wish::Wish;
 
 /// The ttls of the calls, in milliseconds.
@@ -62,7 +67,15 @@ pub(crate) fn start(worker: &Arc<Worker>) -> Vec<JoinHandle<()>> {
         let go_on = Arc::clone(worker).go_on(number, number >= exclusive);
         spawn(&worker.process, go_on)
     };
-    (0..exclusive + shared).map(start).collect()
+    let part = pair::part(&worker.process.name);
+    let pair = part.map(|part| spawn(&worker.process, Arc::clone(worker).pair(part)));
+    if part == Some(pair::Part::Idle) {
+        return pair.into_iter().collect();
+    }
+    let tasks = (0..exclusive + shared).map(start);
+    let keeper = keeps(&worker.process.name).then(|| Arc::clone(worker).keep());
+    let keeper = keeper.map(|keep| spawn(&worker.process, keep));
+    tasks.chain(keeper).chain(pair).collect()
 }
 
 impl Worker {
@@ -104,6 +117,16 @@ impl Worker {
             let plan = hold::Plan::brief();
             if let Some((call, lease)) = self.acquire(random, again, ttl_ms, once, false).await {
                 hold::hold(self, random, call, (lease, permits), plan).await;
+            }
+        }
+    }
+
+    /// Notes what its manager says of its change stream.
+    pub(crate) async fn hear_of_the_stream(self: Arc<Self>) {
+        let mut events = pin!(self.manager.events());
+        while let Some(event) = events.next().await {
+            if matches!(event, Event::Watching | Event::Polling { .. }) {
+                self.world.watches(&self.process.name, matches!(event, Event::Watching));
             }
         }
     }

@@ -1,23 +1,67 @@
-//! Calls through what is built on `Acquire`: elections, scheduled jobs, and several leases at once.
+//! Calls through what is built on `Acquire`: elections, scheduled jobs, and several leases at once. And keepers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Election, Run, ScheduledJob};
 use mongo_lease_checker::history::{Ending, Letting, What};
 use mongo_lease_checker::permits::Permits;
-use rand::RngExt;
 use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
 
-use super::hold::{Holder, Plan};
-use super::{Worker, ttl_ms};
-use crate::world::locked;
+use super::call::Style;
+use super::hold::{Holder, Plan, hold};
+use super::wish::Wish;
+use super::{PAUSE_MS, Worker, ttl_ms};
+use crate::neighbours::{KEPT, kept};
+use crate::process::spawn;
+use crate::promises::seat_of;
+use crate::world::{locked, sleep_ms};
 
 /// The election, and the job.
 const LEADER: &str = "leader";
 pub(crate) const JOB: &str = "job";
 
+/// The ttl of a keeper's leases, and how long it holds them.
+const KEPT_TTL_MS: u64 = 1_500;
+const KEPT_MS: std::ops::Range<u64> = 3_000..9_000;
+/// Every so many-th process has a keeper.
+const KEEPS: usize = 3;
+
+/// Whether this process has a keeper.
+pub(super) fn keeps(process: &str) -> bool {
+    seat_of(process).is_some_and(|seat| seat.is_multiple_of(KEEPS))
+}
+
 impl Worker {
+    /// Holds several leases for long, which one command renews, and of which an operator releases one now and then.
+    pub(super) async fn keep(self: Arc<Self>) {
+        let mut random = StdRng::seed_from_u64(!self.seed);
+        while !self.has_to_end() {
+            sleep_ms(random.random_range(0..PAUSE_MS)).await;
+            let hold_ms = random.random_range(KEPT_MS);
+            let each: [_; KEPT] = std::array::from_fn(|number| {
+                let (worker, seed) = (Arc::clone(&self), random.random());
+                spawn(&self.process, worker.keep_one(number, hold_ms, seed))
+            });
+            for kept in each {
+                // A panic shows as a hold without an end.
+                let _ = kept.await;
+            }
+        }
+    }
+
+    async fn keep_one(self: Arc<Self>, number: usize, hold_ms: u64, seed: u64) {
+        let mut random = StdRng::seed_from_u64(seed);
+        let wish = Wish::of(kept(&self.process.name, number));
+        let permits = wish.permits;
+        let kept = self.acquire(&mut random, wish, KEPT_TTL_MS, Style::Once, true).await;
+        if let Some((call, lease)) = kept {
+            hold(&self, &mut random, call, (lease, permits), Plan::long(hold_ms)).await;
+        }
+    }
+
     /// Takes part in an election for a while, and leads if it is elected.
     pub(super) async fn lead(&self, random: &mut StdRng) {
         let (call, ttl_ms) = (self.new_call(), ttl_ms(random));

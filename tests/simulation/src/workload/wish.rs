@@ -43,6 +43,11 @@ impl Wish {
         Wish { name, permits: Permits::EXCLUSIVE, may_wait }
     }
 
+    /// An exclusive lease of this name.
+    pub(super) fn of(name: String) -> Wish {
+        Wish { name, permits: Permits::EXCLUSIVE, may_wait: true }
+    }
+
     /// Permits or a share of one of the other leases.
     pub(super) fn shared(random: &mut StdRng) -> Wish {
         let kind = KINDS[random.random_range(0..KINDS.len())];
