@@ -2,4 +2,4 @@
 //! library's own tests compare the effects with a real server.
 
 mod rules;
-mod stage;
+mod stages;
