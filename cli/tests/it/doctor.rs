@@ -1,7 +1,6 @@
 //! `doctor`: it finds problems, says what to do, and changes nothing.
 
 mod oplog;
-mod options;
 mod role;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use mongodb::bson::{Document, doc};
 use serde_json::json;
 
 use super::{
-    create_index, ended, fresh, insert, listed, run, spawn, tool, tool_for,
+    create_index, ended, fresh, insert, listed, patient, run, spawn, tool, tool_for,
     up_is_refused_as_too_old,
 };
 
@@ -53,9 +53,9 @@ async fn no_read_preference_of_a_connection_string_changes_what_is_read() {
     for options in [elsewhere, "readConcernLevel=linearizable", "w=0"] {
         let database = fresh().await;
         insert(&database, vec![doc! { "name": "a" }]).await;
-        let uri = format!("{}&{options}&serverSelectionTimeoutMS=2000", Server::shared().uri());
+        let uri = format!("{}&{options}", Server::shared().uri());
         for mode in ["up", "check"] {
-            let ran = run(tool(&["--uri", &uri, "--db", database.name(), mode]));
+            let ran = run(patient(&["--db", database.name(), mode], &uri));
             assert_eq!(ran.exit, 0, "{options}: {ran:?}");
         }
         assert_eq!(listed(&database).await.len(), 3, "{options}");
