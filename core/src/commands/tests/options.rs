@@ -67,6 +67,22 @@ fn each_comparison_is_by_bytes() {
     }
 }
 
+/// Without the unique index two upserts would both insert: with the hint the server refuses them.
+#[test]
+fn each_upsert_names_the_unique_index() {
+    let by_name = Bson::from(doc! { "name": 1 });
+    let mut upserts = 0;
+    for (what, command) in every_command(SENT) {
+        for part in comparing(&command) {
+            if part.get_bool("upsert") == Ok(true) {
+                assert_eq!(part.get("hint"), Some(&by_name), "{what}: {part}");
+                upserts += 1;
+            }
+        }
+    }
+    assert!(upserts > 5, "{upserts}");
+}
+
 #[test]
 fn every_command_is_in_the_list() {
     let sources: String =
