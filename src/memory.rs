@@ -12,7 +12,7 @@ use chrono::{DateTime, Utc};
 use mongo_lease_core::rules::from_millis;
 use mongo_lease_memory::{Collection, CommandKind, Leases, PromotionEvent};
 use mongodb::bson::Timestamp;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 
 use crate::clock::{Clock, MemoryClock};
 use crate::lock::Lock;
@@ -59,6 +59,8 @@ pub struct MemoryStore {
     clock: MemoryClock,
     /// The process of this client, in a simulation.
     process: Option<Arc<dyn SimulatedProcess>>,
+    /// The free connections of this client's pool, where it has a bound.
+    pool: Option<Arc<Semaphore>>,
 }
 
 struct Inner {
@@ -75,6 +77,8 @@ struct Inner {
 struct Faults {
     planned: Vec<(CommandKind, MemoryFault)>,
     hangs: usize,
+    /// How many change streams were asked for.
+    streams: usize,
     /// The commands that wait for the end of the last hang, in their order.
     waiting: Vec<oneshot::Sender<()>>,
 }
@@ -109,7 +113,7 @@ impl MemoryStore {
         let leases = Lock::new(Leases::new(clock.date_ms()));
         let (events, date_ahead_ms) = (Notify::new(), AtomicI64::new(0));
         let shared = Arc::new(Inner { clock: clock.clone(), leases, events, date_ahead_ms });
-        MemoryStore { shared, faults: Arc::default(), clock, process: None }
+        MemoryStore { shared, faults: Arc::default(), clock, process: None, pool: None }
     }
 
     /// Another client of the same leases, with the same clock: its hangs and its faults are its own. So one of two

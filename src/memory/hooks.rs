@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mongo_lease_core::rules::millis_up;
 use mongo_lease_memory::{Collection, Write};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::MemoryStore;
 use super::simulated::SimulatedProcess;
@@ -19,6 +20,18 @@ impl MemoryStore {
         let store = MemoryStore::on(MemoryClock::simulated(date_ms, seed));
         store.shared.leases.lock().keep_journal();
         store
+    }
+
+    /// Another client, whose commands and streams share so few connections.
+    #[must_use]
+    pub fn client_with_connections(&self, connections: usize) -> MemoryStore {
+        MemoryStore { pool: Some(Arc::new(Semaphore::new(connections))), ..self.client() }
+    }
+
+    /// How many change streams this client's managers have asked for.
+    #[must_use]
+    pub fn streams_asked_for(&self) -> usize {
+        self.faults.lock().streams
     }
 
     /// The client of one process.
@@ -90,6 +103,15 @@ impl MemoryStore {
     pub fn delete_expired(&self) {
         let date_ms = self.shared.date_ms();
         self.shared.leases.lock().delete_expired(date_ms);
+    }
+
+    /// Waits for a connection of the pool. It is free again when the result is dropped.
+    pub(crate) async fn connection(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(self.pool.as_ref()?).acquire_owned().await.ok()
+    }
+
+    pub(crate) fn note_stream(&self) {
+        self.faults.lock().streams += 1;
     }
 
     pub(crate) fn process(&self) -> Option<&Arc<dyn SimulatedProcess>> {

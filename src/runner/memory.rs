@@ -27,6 +27,7 @@ pub(super) async fn attempt<C: InMemory>(
     if let Some(process) = store.process() {
         return simulated::send(store, process, collection, command, sent, times).await;
     }
+    let _connection = store.connection().await;
     // A fault is for the next command that is sent, and not for one that hangs already.
     let fault = store.take_fault(C::KIND);
     store.until_it_answers().await;
@@ -86,6 +87,8 @@ async fn carried_out<C: InMemory>(
 
 /// Waits until a stream is open.
 pub(super) async fn until_open(store: &MemoryStore) -> AttemptResult<()> {
+    store.note_stream();
+    let _connection = store.connection().await;
     store.until_it_answers().await;
     match store.process() {
         Some(process) if !process.hear().await => Err(simulated::connection_broke()),
@@ -118,6 +121,7 @@ impl MemoryStream {
 
     pub(super) async fn next(&mut self) -> Heard {
         let clock = Clock::from(self.store.clock().clone());
+        let _connection = self.store.connection().await;
         let until = clock.now().after(self.await_time);
         loop {
             let Some((next, event)) = clock.before(until, self.store.event(self.next)).await else {

@@ -7,10 +7,11 @@ use std::pin::pin;
 use std::time::Duration;
 
 use mongo_lease_core::commands::{Ping, StreamEvent};
-use mongo_lease_core::rules::{Advice, Delays, Instant, ManagerId, REOPEN, REOPEN_RARELY};
+use mongo_lease_core::rules::{Advice, Instant, ManagerId, Reopening, StreamFailure};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
+use crate::failure::Cause;
 use crate::retry::{self, RetryPolicy};
 use crate::runner::{EventStream, Heard, Runner};
 use crate::telemetry::{Events, Polling};
@@ -26,8 +27,6 @@ const OPENING: Duration = Duration::from_secs(10);
 const BESIDE: Duration = Duration::from_millis(250);
 /// The time limit of that ping.
 const PASSING: Duration = Duration::from_secs(1);
-/// A stream that has worked for so long was not in the way of other commands.
-const STEADY: Duration = Duration::from_secs(60);
 
 /// The task that watches, and the waiters that it notifies.
 pub(crate) struct Watcher {
@@ -40,118 +39,79 @@ pub(crate) struct Watcher {
 
 /// Why a stream is no longer followed.
 enum StreamEnd {
-    /// The manager shuts down.
-    Stopped,
     /// No call waits.
     Idle,
     Failed {
         reason: String,
-        cause: FailureKind,
+        failure: StreamFailure,
         /// For how long it has worked; `None` if it has reported nothing.
         worked: Option<Duration>,
     },
 }
 
-/// How soon the stream may be opened again after a failure of this kind.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FailureKind {
-    /// It may pass at any moment.
-    Passing,
-    /// The server refuses the stream.
-    Refused,
-    /// No other command got through beside it: the database is away, or the stream has the connection that they need.
-    InTheWay,
-}
-
 impl Watcher {
     /// Starts the task. It ends when `stop` is cancelled.
     pub(crate) fn start(self, stop: CancellationToken) {
-        self.runner.clone().spawn_service(self.work(stop));
+        self.runner.clone().spawn_service(async move {
+            // Dropping a read in progress closes its connection, but no write is lost.
+            stop.run_until_cancelled(self.work()).await;
+        });
     }
 
-    async fn work(self, stop: CancellationToken) {
-        let delays = |delays: Delays| self.runner.clock().jittered(delays);
-        let (mut soon, mut rarely) = (delays(REOPEN), delays(REOPEN_RARELY));
-        let mut is_polling = false;
+    async fn work(self) {
+        let clock = self.runner.clock();
+        let (mut reopening, mut is_polling) = (Reopening::default(), false);
         loop {
-            let since = tokio::select! {
-                biased;
-                () = stop.cancelled() => return,
-                since = self.waiters.until_queued() => since,
-            };
-            let (reason, cause, worked) = match self.watch(since, &stop).await {
-                StreamEnd::Stopped => return,
+            let since = self.waiters.until_queued().await;
+            // A stream that is asked for in vain would keep its place before a connection.
+            if is_polling && self.ping().await.is_err() {
+                clock.sleep(clock.about(reopening.later())).await;
+                continue;
+            }
+            let (reason, failure, worked) = match self.watch(since).await {
                 StreamEnd::Idle => {
-                    is_polling = false;
-                    (soon, rarely) = (delays(REOPEN), delays(REOPEN_RARELY));
+                    (reopening, is_polling) = (Reopening::default(), false);
                     continue;
                 }
-                StreamEnd::Failed { reason, cause, worked } => (reason, cause, worked),
+                StreamEnd::Failed { reason, failure, worked } => (reason, failure, worked),
             };
-            if worked.is_some() {
-                soon = delays(REOPEN);
-            }
-            if worked.is_some_and(|worked| worked >= STEADY) {
-                rarely = delays(REOPEN_RARELY);
-            }
             self.waiters.stream_is_gone();
             // Reported once, not at each try.
             if worked.is_some() || !is_polling {
                 self.polling.begins(&self.events, reason);
             }
             is_polling = true;
-            let next = async {
-                let delay = match self.has_to_be_rare(cause).await {
-                    true => rarely.next().unwrap_or(REOPEN_RARELY.longest),
-                    false => soon.next().unwrap_or(REOPEN.longest),
-                };
-                self.runner.clock().sleep(delay).await;
+            // If no other command gets through now, without it, the database is away for all.
+            let failure = match self.ping().await {
+                Ok(()) => failure,
+                Err(_) => StreamFailure::Passing,
             };
-            if stop.run_until_cancelled(next).await.is_none() {
-                return;
-            }
+            clock.sleep(clock.about(reopening.after(failure, worked))).await;
         }
     }
 
-    /// Whether the tries become ever rarer. A stream was in the way only if a command gets through now, without it:
-    /// otherwise the database is away for all.
-    async fn has_to_be_rare(&self, cause: FailureKind) -> bool {
-        match cause {
-            FailureKind::Passing => false,
-            FailureKind::Refused => true,
-            FailureKind::InTheWay => self.ping().await.is_ok(),
-        }
-    }
-
-    async fn watch(&self, since: Option<Token>, stop: &CancellationToken) -> StreamEnd {
+    async fn watch(&self, since: Option<Token>) -> StreamEnd {
         let deadline = self.runner.clock().now().after(OPENING);
-        let opening = self.runner.watch(&self.manager_id, since, AWAIT, deadline);
-        match stop.run_until_cancelled(opening).await {
-            None => StreamEnd::Stopped,
-            Some(Ok(stream)) => self.follow(stream, since, stop).await,
-            Some(Err(failure)) => {
-                let cause = match failure.outcome.advice {
-                    Advice::Stop => FailureKind::Refused,
-                    Advice::Retry | Advice::CheckIndexes => FailureKind::Passing,
+        match self.runner.watch(&self.manager_id, since, AWAIT, deadline).await {
+            Ok(stream) => self.follow(stream, since).await,
+            Err(failed) => {
+                let is_answered = !matches!(failed.cause, Cause::Deadline);
+                let failure = match failed.outcome.advice {
+                    Advice::Retry | Advice::CheckIndexes if is_answered => StreamFailure::Passing,
+                    Advice::Retry | Advice::CheckIndexes | Advice::Stop => StreamFailure::Lasting,
                 };
-                let reason = Error::from(failure).to_string();
-                StreamEnd::Failed { reason, cause, worked: None }
+                StreamEnd::Failed { reason: Error::from(failed).to_string(), failure, worked: None }
             }
         }
     }
 
-    async fn follow(
-        &self,
-        mut stream: EventStream,
-        since: Option<Token>,
-        stop: &CancellationToken,
-    ) -> StreamEnd {
+    async fn follow(&self, mut stream: EventStream, since: Option<Token>) -> StreamEnd {
         let (mut opened, mut was_idle) = (None, false);
         let mut passing = pin!(self.a_ping_passes());
         let mut sent_at = self.runner.clock().now().after(BESIDE);
-        let failed = |reason: String, cause, opened: Option<Instant>| {
+        let failed = |reason: String, failure, opened: Option<Instant>| {
             let worked = opened.map(|at| self.runner.clock().now().since(at));
-            StreamEnd::Failed { reason, cause, worked }
+            StreamEnd::Failed { reason, failure, worked }
         };
         loop {
             let mut has_passed = false;
@@ -168,16 +128,14 @@ impl Watcher {
                 loop {
                     tokio::select! {
                         biased;
-                        // Dropping a read in progress closes its connection, but no write is lost.
-                        () = stop.cancelled() => return StreamEnd::Stopped,
                         heard = &mut next => break heard,
                         () = self.runner.clock().sleep_until(silent_at) => {
                             let reason = format!("the change stream was silent for {SILENCE:?}");
-                            return failed(reason, FailureKind::Passing, opened);
+                            return failed(reason, StreamFailure::Passing, opened);
                         }
                         passed = &mut passing, if !has_passed => {
                             if let Err(reason) = passed {
-                                return failed(reason, FailureKind::InTheWay, opened);
+                                return failed(reason, StreamFailure::Lasting, opened);
                             }
                             self.stream_works(since, &mut opened);
                             // A ping from before this read may have had the connection of the one before.
@@ -195,7 +153,7 @@ impl Watcher {
                 Ok(Heard::NotOurs) => {}
                 Ok(Heard::Closed) => {
                     const REASON: &str = "the server closed the change stream";
-                    return failed(REASON.to_owned(), FailureKind::Passing, opened);
+                    return failed(REASON.to_owned(), StreamFailure::Passing, opened);
                 }
                 Ok(Heard::Idle) => {
                     let is_idle = !self.waiters.has_queued();
@@ -205,7 +163,8 @@ impl Watcher {
                     was_idle = is_idle;
                 }
                 Err(error) => {
-                    return failed(Error::from(error).to_string(), FailureKind::Passing, opened);
+                    let reason = Error::from(error).to_string();
+                    return failed(reason, StreamFailure::Passing, opened);
                 }
             }
         }

@@ -27,6 +27,7 @@ export {
   Pace,
   Promotion,
   Renewal,
+  Reopening,
   Reply,
   Request,
   Scope,

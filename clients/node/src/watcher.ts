@@ -3,8 +3,8 @@
 // It only sets flags. If the stream is broken, silent or refused, missed events cost time but never a lease: every
 // waiter also sends attempts by its own clock.
 
-import { Wake, growing } from './clock';
-import { Command } from './core';
+import { Wake, about } from './clock';
+import { Command, Reopening } from './core';
 import type { Engine } from './engine';
 import { oneAttempt, untilAnswered } from './retry';
 import { type Attempt, type AttemptTime, type NewsStream, attemptError, before } from './runner';
@@ -15,18 +15,11 @@ const OPENING_MS = 10_000;
 // When a ping tests whether commands still get a connection, counted from the stream's read, and its time.
 const BESIDE_MS = 250;
 const PASSING_MS = 1000;
-// Between two tries to open a stream that may work at any moment.
-const REOPEN: [number, number] = [200, 10_000];
-// The same where it is refused, or uses the connection that other commands need: each try costs them a moment.
-const REOPEN_RARELY: [number, number] = [200, 300_000];
-// A stream that has worked for so long was not in the way of other commands.
-const STEADY_MS = 60_000;
 
 /** Why a stream is no longer followed. */
 interface Ended {
-  // `passing`: it may work again at any moment. `inTheWay`: no other command got through beside it, because the database
-  // is away or the stream has the connection that they need.
-  why: 'idle' | 'passing' | 'refused' | 'inTheWay';
+  // `passing`: it may work again at any moment. `lasting`: the next try may well end in the same way.
+  why: 'idle' | 'passing' | 'lasting';
   /** For how long it has worked, in milliseconds; undefined if it has reported nothing. */
   worked?: number;
 }
@@ -50,27 +43,45 @@ export class Watcher {
 
   private async work(): Promise<void> {
     const { clock, waiters } = this.engine;
-    let [soon, rarely] = [growing(...REOPEN), growing(...REOPEN_RARELY)];
+    let [reopening, isPolling] = [new Reopening(), false];
     while (!this.isStopped) {
       const { wanted } = waiters;
       if (!wanted) {
         await waiters.joinedWake.until(clock, Infinity);
         continue;
       }
-      const { why, worked } = await this.watch(wanted.since);
-      if (why === 'idle' || this.isStopped) {
-        [soon, rarely] = [growing(...REOPEN), growing(...REOPEN_RARELY)];
+      // A stream that is asked for in vain would keep its place before a connection.
+      if (isPolling && !(await this.getsThrough())) {
+        await this.sleep(reopening.later());
         continue;
       }
-      if (worked !== undefined) soon = growing(...REOPEN);
-      if (worked !== undefined && worked >= STEADY_MS) rarely = growing(...REOPEN_RARELY);
-      waiters.streamIsGone();
-      // A stream was in the way only if a command gets through now, without it: otherwise the database is away for all.
-      const isRare = why === 'refused' || (why === 'inTheWay' && (await passes(this.engine)));
       if (this.isStopped) return;
-      const delay = (isRare ? rarely : soon).next().value;
-      await this.stopping.until(clock, clock.now() + delay * 1e3);
+      const { why, worked } = await this.watch(wanted.since);
+      if (why === 'idle' || this.isStopped) {
+        [reopening, isPolling] = [new Reopening(), false];
+        continue;
+      }
+      waiters.streamIsGone();
+      isPolling = true;
+      // If no other command gets through now, without it, the database is away for all.
+      const lasts = (await this.getsThrough()) && why === 'lasting';
+      await this.sleep(reopening.after(lasts, worked));
     }
+  }
+
+  /** About so long, or until the loop ends. */
+  private async sleep(milliseconds: number): Promise<void> {
+    const { clock } = this.engine;
+    if (!this.isStopped) await this.stopping.until(clock, clock.now() + about(milliseconds) * 1e3);
+  }
+
+  /** Whether a command gets through now. False also if the loop ends. */
+  private async getsThrough(): Promise<boolean> {
+    const stopped = this.stopping.until(this.engine.clock, Infinity).then(() => false);
+    const isThrough = await Promise.race([passes(this.engine), stopped]);
+    this.stopping.notify();
+    await stopped;
+    return isThrough && !this.isStopped;
   }
 
   private async watch(since: bigint | undefined): Promise<Ended> {
@@ -81,11 +92,11 @@ export class Watcher {
     try {
       stream = await before(clock, clock.now() + OPENING_MS * 1e3, opening);
     } catch (error) {
-      return { why: attemptError(error).failure.fault().isTransient() ? 'passing' : 'refused' };
+      return { why: attemptError(error).failure.fault().isTransient() ? 'passing' : 'lasting' };
     }
     if (!stream) {
       void opening.then((late) => late.close()).catch(() => undefined);
-      return { why: 'passing' };
+      return { why: 'lasting' };
     }
     const following = new Following(engine, stream, since);
     const stopped = this.stopping.until(clock, Infinity).then(() => 'stopped' as const);
@@ -132,7 +143,7 @@ class Following {
       }
       if (!news || this.isClosed) {
         const worked = this.openedAt === undefined ? undefined : (clock.now() - this.openedAt) / 1e3;
-        return { why: this.isInTheWay ? 'inTheWay' : 'passing', worked };
+        return { why: this.isInTheWay ? 'lasting' : 'passing', worked };
       }
       for (const { promotions, recheck } of news) {
         promotions.forEach((promotion) => waiters.promoted(promotion));

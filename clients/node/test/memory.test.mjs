@@ -132,3 +132,30 @@ test('after the twentieth outage a hand-off needs no time again', async () => {
   await b.close();
   await a.close();
 });
+
+test('no change stream is asked for while nothing gets through', async () => {
+  const store = inMemory();
+  const [a, b] = [store.manager(), store.manager()];
+  const lease = await a.acquire('x', { ttl: 36_000_000 });
+  let granted;
+  void b.acquire('x', { wait: 36_000_000 }).then((next) => (granted = next));
+  const { backend } = b.engine.runner;
+  let streams = 0;
+  const watch = backend.watch.bind(backend);
+  backend.watch = (...told) => {
+    streams += 1;
+    return watch(...told);
+  };
+  await store.advance(1000);
+  const before = streams;
+  store.hang();
+  await store.advance(1_800_000);
+  store.goOn();
+  await store.advance(12_000);
+  assert.equal(streams - before, 1);
+  await lease.release();
+  await store.advance(0);
+  assert.ok(granted?.isValid());
+  await b.close();
+  await a.close();
+});

@@ -14,6 +14,7 @@ pub mod name;
 pub mod outcome;
 pub mod pattern;
 pub mod permits;
+pub mod reopening;
 pub mod slots;
 pub mod time;
 pub mod timing;
@@ -22,5 +23,5 @@ pub mod waiter;
 
 pub use self::{
     attempts::*, batching::*, commits::*, guesses::*, holder::*, ids::*, name::*, outcome::*,
-    pattern::*, permits::*, slots::*, time::*, timing::*, tombstone::*, waiter::*,
+    pattern::*, permits::*, reopening::*, slots::*, time::*, timing::*, tombstone::*, waiter::*,
 };

@@ -156,10 +156,3 @@ pub const RETRY: Delays =
 /// Between two attempts of the first waiter in the queue, without a change stream.
 pub const POLL: Delays =
     Delays { first: Duration::from_millis(10), longest: Duration::from_millis(250) };
-/// Between two tries to open a change stream that may work at any moment.
-pub const REOPEN: Delays =
-    Delays { first: Duration::from_millis(200), longest: Duration::from_secs(10) };
-/// The same where the server refuses it, or where it uses the connection that other commands need: each try costs
-/// them a moment.
-pub const REOPEN_RARELY: Delays =
-    Delays { first: Duration::from_millis(200), longest: Duration::from_secs(300) };

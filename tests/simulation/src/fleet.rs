@@ -45,6 +45,8 @@ struct Seat {
 enum Order {
     /// To make so many calls at once.
     Burst { fault: usize, calls: u64 },
+    /// To make its last call.
+    Last,
     /// To shut its manager down, in the midst of its work.
     ShutDown,
     /// To end when its calls have ended.
@@ -99,6 +101,14 @@ impl Fleet {
         if !former.process.is_dead() {
             seats[seat].former.push(former.main);
         }
+    }
+
+    /// Lets each process make a call that waits for so long as a stream that has failed may take until it is open.
+    pub(crate) async fn last(&self) {
+        for seat in &*locked(&self.seats) {
+            let _ = seat.orders.send(Order::Last);
+        }
+        sleep_ms(workload::LAST_MS).await;
     }
 
     /// Ends all processes. Returns how many did not end in time, or not well.
@@ -187,6 +197,9 @@ impl Setup {
                 Some(Order::Burst { fault, calls }) => {
                     let burst = workload::burst(Arc::clone(&worker), fault, calls);
                     tasks.push(spawn(&self.process, burst));
+                }
+                Some(Order::Last) => {
+                    tasks.push(spawn(&self.process, Arc::clone(&worker).last()));
                 }
                 Some(Order::ShutDown) => break true,
                 Some(Order::End) | None => break false,

@@ -34,4 +34,5 @@ pub use promises::Broken;
 pub use round::{History, judge, run};
 pub use shrink::{Shrunk, shrink};
 pub use table::table;
+pub use world::StreamNews;
 pub use writes::BrokenWrite;

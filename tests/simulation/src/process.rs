@@ -233,7 +233,8 @@ impl SimulatedProcess for Connection {
             let longer = if process.world.is("late-event") { LATE_EVENT_MS } else { 0 };
             sleep_ms(process.delay() + longer).await;
             let has_primary = !process.world.server.health().has_no_primary;
-            has_primary && !process.world.happens(process.link().breaks_streams)
+            let is_refused = process.world.is("closed-streams");
+            has_primary && !is_refused && !process.world.happens(process.link().breaks_streams)
         })
     }
 

@@ -19,7 +19,7 @@ use crate::turns;
 use crate::workload::JOB;
 
 /// How long a fault may be felt after it is over.
-const AFTERMATH: Nanos = 5 * SECOND;
+pub(crate) const AFTERMATH: Nanos = 5 * SECOND;
 /// How long a release may take in good health.
 const RELEASE: Nanos = SECOND;
 

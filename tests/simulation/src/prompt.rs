@@ -6,6 +6,7 @@ use mongo_lease_checker::history::Ending;
 use mongo_lease_checker::{Call, Hold, MILLI, Nanos, SECOND};
 
 use crate::promises::{Sight, seat_of};
+use crate::workload::LAST;
 
 /// How long a command takes at most in good health, and a holder until it looks at its lease.
 const COMMAND: Nanos = 50 * MILLI;
@@ -20,6 +21,7 @@ impl Sight<'_> {
     pub(crate) fn prompt(&mut self) {
         self.known_losses();
         self.hand_offs();
+        self.streams();
         self.own_actions();
     }
 
@@ -61,15 +63,35 @@ impl Sight<'_> {
         }
     }
 
+    /// A call that waits for long after the last fault is woken by a stream in the end.
+    fn streams(&mut self) {
+        for call in self.facts.calls.values().filter(|call| call.name == LAST) {
+            let Some((ended, Ending::Dropped)) = call.ended else { continue };
+            let changes = self.history.streams.get(call.by).map_or(&[][..], Vec::as_slice);
+            let told = changes.partition_point(|(told, _)| *told <= ended);
+            let is_open =
+                changes[..told].last().is_some_and(|(_, is_open)| *is_open != Some(false));
+            if !is_open && self.has_stream(call) {
+                let text = format!("{} waited in vain for a change stream", call.by);
+                self.add("Stream", ended, (call.name, call.id), text);
+            }
+        }
+    }
+
+    /// Whether the manager that made this call has a change stream.
+    fn has_stream(&self, call: &Call<'_>) -> bool {
+        seat_of(call.by).is_some_and(|seat| self.plan.has_stream(seat))
+    }
+
     /// When the stream of a process tells of a promotion at this moment; `None` where its calls poll.
     fn tells(&self, process: &str, at: Nanos) -> Option<Nanos> {
         let changes = self.history.streams.get(process)?;
         let (before, after) = changes.split_at(changes.partition_point(|(told, _)| *told <= at));
         match after.first() {
-            Some((told, true)) if *told <= at + OPENS => Some(*told),
-            // The calls look for themselves from then on.
-            Some((told, false)) if *told <= at + OPENS => None,
-            Some(_) | None => before.last().is_some_and(|(_, is_open)| *is_open).then_some(at),
+            Some((told, Some(true))) if *told <= at + OPENS => Some(*told),
+            // The calls look for themselves from then on, or it is not known.
+            Some((told, _)) if *told <= at + OPENS => None,
+            Some(_) | None => before.last().is_some_and(|(_, it)| *it == Some(true)).then_some(at),
         }
     }
 
@@ -77,8 +99,9 @@ impl Sight<'_> {
     fn waits_on(&self, call: &Call<'_>, late: Nanos) -> bool {
         let died = self.facts.deaths.get(call.by).copied();
         let gone = [call.ended.map(|(at, _)| at), died].into_iter().flatten().min();
-        let is_told = seat_of(call.by).is_some_and(|seat| self.plan.has_stream(seat));
-        is_told && gone.is_none_or(|gone| gone > late) && !self.history.excused.contains(call.id)
+        self.has_stream(call)
+            && gone.is_none_or(|gone| gone > late)
+            && !self.history.excused.contains(call.id)
     }
 
     /// A call that is made after its process has dropped the lease does not find it held by that process.

@@ -1,6 +1,6 @@
 //! One round: from the first process to the complete evidence.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ use crate::fleet::Fleet;
 use crate::neighbours::{self, SPOILT, is_operated};
 use crate::plan::{Fault, Kind, Plan, ROUND_MS};
 use crate::promises::{Broken, broken};
-use crate::world::{COLLECTION, World, sleep_ms};
+use crate::workload::LAST_MS;
+use crate::world::{COLLECTION, StreamNews, World, sleep_ms};
 use crate::writes::{self, BrokenWrite, broken_by};
 
 /// How long the last documents have to expire, in milliseconds: the longest ttl with the greatest clock skew, a
@@ -48,8 +49,8 @@ pub struct History {
     /// The calls that ask for several leases, which wait for one at a time and hold none meanwhile, and those that are
     /// not polled for a while.
     pub excused: BTreeSet<String>,
-    /// When each process was told that a change stream wakes its calls, and when that they poll.
-    pub streams: BTreeMap<String, Vec<(Nanos, bool)>>,
+    /// The news of change streams.
+    pub streams: StreamNews,
     /// The slow attempts, with their calls: when each left its process, and when the process heard of its end.
     pub attempts: Vec<(String, Nanos, Nanos)>,
     /// The writes that break a promise by themselves.
@@ -104,7 +105,7 @@ pub fn run(plan: &Plan, control: Option<&'static Control>) -> History {
             )
         });
     Control::begin(None);
-    let end = faults_end(&plan);
+    let end = faults_end(&plan) + LAST_MS;
     let began = records.first().map_or(0, |record| record.at);
     let changes: Vec<_> = changes.into_iter().filter(|it| it.collection == COLLECTION).collect();
     let broken_writes = changes.iter().filter_map(broken_by).collect();
@@ -154,6 +155,7 @@ async fn happen(world: &Arc<World>, plan: &Arc<Plan>) -> LeftOver {
     let _ = raging.await;
     neighbours[2].abort();
     neighbours[1].abort();
+    fleet.last().await;
     let workers = fleet.end().await;
     sleep_ms(EXPIRY_MS).await;
     neighbours[0].abort();

@@ -25,6 +25,9 @@ const AT_FIRST: Nanos = 1_000 * SECOND;
 /// The collection of the leases.
 pub(crate) const COLLECTION: &str = "leases";
 
+/// When each process was told that a change stream wakes its calls, and when that they poll. `None`: it missed news.
+pub type StreamNews = BTreeMap<String, Vec<(Nanos, Option<bool>)>>;
+
 /// The world of one round.
 pub(crate) struct World {
     /// The server's own handle of the store.
@@ -49,7 +52,7 @@ pub(crate) struct World {
     /// The calls that ask for several leases, and wait for one of them at a time, or that are not polled for a while.
     excused: Mutex<BTreeSet<String>>,
     /// The news of their change streams that the processes got.
-    streams: Mutex<BTreeMap<String, Vec<(Nanos, bool)>>>,
+    streams: Mutex<StreamNews>,
 }
 
 impl World {
@@ -180,14 +183,14 @@ impl World {
         std::mem::take(&mut *locked(&self.excused))
     }
 
-    /// Notes that this process was told that a change stream wakes its calls, or that they poll.
-    pub(crate) fn watches(&self, process: &str, is_open: bool) {
+    /// Notes that this process was told that a change stream wakes its calls, or that they poll, or has missed news.
+    pub(crate) fn watches(&self, process: &str, is_open: Option<bool>) {
         let at = self.now();
         locked(&self.streams).entry(process.to_owned()).or_default().push((at, is_open));
     }
 
     /// The news that [`World::watches`] has noted.
-    pub(crate) fn take_streams(&self) -> BTreeMap<String, Vec<(Nanos, bool)>> {
+    pub(crate) fn take_streams(&self) -> StreamNews {
         std::mem::take(&mut *locked(&self.streams))
     }
 

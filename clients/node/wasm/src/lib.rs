@@ -24,6 +24,7 @@ mod holding;
 mod manager;
 mod release;
 mod renewal;
+mod reopening;
 mod reply;
 mod request;
 mod slots;

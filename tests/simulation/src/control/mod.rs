@@ -70,6 +70,7 @@ pub static CONTROLS: &[Control] = &[
     control("cut-off-goes-on", 10_081, Place::Here),
     control("unconfirmed-read", 1, Place::Here),
     control("late-event", 1, Place::Here),
+    control("closed-streams", 1, Place::Here),
     // The library's glue: events over time.
     control("slot-kept", 1, Place::Glue(Mistake::SlotKept)),
     control("answers-shifted", 1, Place::Glue(Mistake::AnswersShifted)),

@@ -2,6 +2,7 @@
 
 mod call;
 mod hold;
+mod last;
 mod load;
 mod others;
 mod pair;
@@ -25,6 +26,7 @@ use crate::plan::Plan;
 use crate::process::{Process, spawn};
 use crate::world::{World, locked, sleep_ms};
 pub(crate) use call::AT_ONCE;
+pub(crate) use last::{LAST, LAST_MS};
 pub(crate) use load::burst;
 pub(crate) use others::JOB;
 use others::keeps;
@@ -125,8 +127,10 @@ impl Worker {
     pub(crate) async fn hear_of_the_stream(self: Arc<Self>) {
         let mut events = pin!(self.manager.events());
         while let Some(event) = events.next().await {
-            if matches!(event, Event::Watching | Event::Polling { .. }) {
-                self.world.watches(&self.process.name, matches!(event, Event::Watching));
+            let is_open = matches!(event, Event::Watching);
+            if is_open || matches!(event, Event::Polling { .. } | Event::Missed(_)) {
+                let is_known = !matches!(event, Event::Missed(_));
+                self.world.watches(&self.process.name, is_known.then_some(is_open));
             }
         }
     }

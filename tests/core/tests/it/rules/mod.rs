@@ -10,6 +10,7 @@ mod holder_applied;
 mod ids;
 mod permits;
 mod promoted;
+mod reopening;
 mod slots;
 mod texts;
 mod timing;
