@@ -31,7 +31,7 @@ impl Contended {
         Contended { lease, leases, waiting }
     }
 
-    async fn is_handed_off(self) {
+    async fn ends_by_a_hand_off(self) {
         assert_done(self.lease.release().await.unwrap(), "handed off");
         assert!(self.waiting.await.unwrap().unwrap().is_valid());
     }
@@ -61,7 +61,7 @@ async fn a_stream_is_open_soon_after_the_twentieth_outage() {
         }
         drop(hang);
     }
-    contended.is_handed_off().await;
+    contended.ends_by_a_hand_off().await;
 }
 
 /// An opening that is not answered keeps its connection, or its place before one.
@@ -77,7 +77,7 @@ async fn no_stream_is_asked_for_while_nothing_gets_through() {
     drop(hang);
     is_open_soon(&mut events, 1).await;
     assert_eq!(client.streams_asked_for(), 2);
-    contended.is_handed_off().await;
+    contended.ends_by_a_hand_off().await;
 }
 
 /// A stream keeps the only connection for a second each time, until it is found to be in the way.
@@ -96,5 +96,5 @@ async fn a_pool_of_one_connection_is_tried_ever_more_rarely() {
     assert!((12..=30).contains(&first_hour), "{first_hour}");
     // One in 225 s to 300 s.
     assert!((11..=16).contains(&second_hour), "{second_hour}");
-    contended.is_handed_off().await;
+    contended.ends_by_a_hand_off().await;
 }
