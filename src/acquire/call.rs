@@ -19,7 +19,7 @@ use crate::hold::Grant;
 use crate::lease::Lease;
 use crate::release::ReleaseHint;
 use crate::release::call_state::CallState;
-use crate::retry::{self, RetryPolicy};
+use crate::retry::{self, RetryPolicy, StartedAttempts};
 use crate::runner::{AttemptResult, AttemptTime, Pending};
 use crate::telemetry;
 use crate::token::Token;
@@ -71,6 +71,7 @@ impl AcquireCall {
     ) -> Result<Result<Lease, Box<Refused>>> {
         let mut has_checked_indexes = false;
         let mut is_unanswered = !self.cleanup.has_started();
+        let mut started = StartedAttempts::new();
         let attempt_timeout = self.request.timing.attempt_timeout;
         if predecessor.is_none() && !self.cleanup.has_started() {
             // Leases that the caller dropped before this call are released before its first attempt. The wait for that
@@ -83,8 +84,10 @@ impl AcquireCall {
             self.engine.check_open()?;
             let policy = RetryPolicy { attempt_timeout, deadline };
             let start_attempt = |time| self.start_attempt(is_unanswered, predecessor, time);
-            let answer =
-                retry::until_answered(self.engine.clock(), policy, start_attempt, |_| false).await;
+            let (clock, started) = (self.engine.clock(), &mut started);
+            let answering =
+                retry::until_one_is_answered(started, clock, policy, start_attempt, |_| false);
+            let answer = answering.await;
             is_unanswered = false;
             match answer {
                 Ok(answer) => match answer.reply {

@@ -4,7 +4,8 @@ use std::any::Any;
 use std::pin::Pin;
 use std::time::Duration;
 
-use mongo_lease_core::commands::StreamEvent;
+use mongo_lease_core::commands::{Guard, StreamEvent};
+use mongo_lease_core::rules::Instant;
 use mongo_lease_memory::CommandKind;
 use mongodb::bson::Timestamp;
 
@@ -80,4 +81,48 @@ pub enum SimulatedAnswer {
     CutOff,
     /// The connection broke.
     ConnectionBroke,
+}
+
+/// A session in which the simulation carries out the steps of one transaction at a time. Dropped, it aborts that.
+pub trait SimulatedSession: Send {
+    /// Marks it as one with a transaction.
+    fn start(&mut self);
+
+    /// Sends a step. A guard is answered by whether the grant was there.
+    fn send(
+        &mut self,
+        step: TransactionStep,
+    ) -> Pin<Box<dyn Future<Output = Result<bool, TransactionFailure>> + Send + '_>>;
+
+    /// Aborts the transaction on the server, for one who does not have the session.
+    fn kill(&self) -> BoxedTask;
+}
+
+/// A step of a transaction.
+#[derive(Clone, Debug)]
+pub enum TransactionStep {
+    /// The first operation.
+    Read,
+    /// The write to the lease's document.
+    Guard {
+        /// The write.
+        guard: Guard,
+        /// The echo.
+        sent: Instant,
+    },
+    /// The commit.
+    Commit,
+    /// The abort.
+    Abort,
+}
+
+/// Why a step failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionFailure {
+    /// Another write came between. The server has aborted the transaction.
+    Conflict,
+    /// The server has no such transaction: it was aborted.
+    Gone,
+    /// The connection broke: the step may have been carried out.
+    Unknown,
 }

@@ -112,10 +112,22 @@ pub(crate) async fn run_once<C: BackendCommand>(
 pub(crate) async fn until_answered<T>(
     clock: &Clock,
     policy: RetryPolicy,
+    start_attempt: impl FnMut(AttemptTime) -> Pending<T>,
+    ends: fn(&Failure) -> bool,
+) -> AttemptResult<Answer<T>> {
+    until_one_is_answered(&mut StartedAttempts::new(), clock, policy, start_attempt, ends).await
+}
+
+/// The same for a command whose earlier attempts may be under way. Their answers count too, and while one of them is
+/// applied, and waits for a majority, no other one is started.
+pub(crate) async fn until_one_is_answered<T>(
+    started: &mut StartedAttempts<T>,
+    clock: &Clock,
+    policy: RetryPolicy,
     mut start_attempt: impl FnMut(AttemptTime) -> Pending<T>,
     ends: fn(&Failure) -> bool,
 ) -> AttemptResult<Answer<T>> {
-    let mut started = StartedAttempts(Vec::new());
+    started.has_newest = false;
     // Made at the first failure, as most commands have none.
     let mut delays = None;
     let mut earlier = PriorEffect::NotApplied;
@@ -127,7 +139,7 @@ pub(crate) async fn until_answered<T>(
             next_attempt_at = started.newest_is_over(now, policy.attempt_timeout);
             if now >= next_attempt_at {
                 next_attempt_at = now.after(policy.attempt_timeout);
-                started.0.push(start_attempt(policy.attempt_time()));
+                started.push(start_attempt(policy.attempt_time()));
             }
         }
         let wake_at = next_attempt_at.min(policy.deadline);
@@ -171,16 +183,29 @@ pub(crate) async fn until_answered<T>(
 /// The attempts of one command that have no answer yet, the newest one last.
 ///
 /// A few at most, in a list: `FuturesUnordered` wakes its task after each poll, which makes the task poll again.
-struct StartedAttempts<T>(Vec<Pending<T>>);
+pub(crate) struct StartedAttempts<T> {
+    all: Vec<Pending<T>>,
+    /// Whether the newest one was started for the answer that is awaited now.
+    has_newest: bool,
+}
 
 impl<T> StartedAttempts<T> {
+    pub(crate) fn new() -> StartedAttempts<T> {
+        StartedAttempts { all: Vec::new(), has_newest: false }
+    }
+
+    fn push(&mut self, attempt: Pending<T>) {
+        self.all.push(attempt);
+        self.has_newest = true;
+    }
+
     /// When the time of the newest attempt is over. One that waits in this process has not begun. Where any of them is
     /// applied, and waits for a majority, no other one is started.
     fn newest_is_over(&self, now: Instant, timeout: Duration) -> Instant {
-        if self.0.iter().any(Pending::is_applied) && !is_made(Mistake::AppliedRepeated) {
+        if self.all.iter().any(Pending::is_applied) && !is_made(Mistake::AppliedRepeated) {
             return Instant::FAR_FUTURE;
         }
-        match self.0.last() {
+        match self.all.last().filter(|_| self.has_newest) {
             Some(attempt) => attempt.sent_at().unwrap_or(now).after(timeout),
             None => now,
         }
@@ -188,19 +213,19 @@ impl<T> StartedAttempts<T> {
 
     /// Whether any of them may be applied. Those that were not sent are withdrawn.
     fn may_be_applied(&self) -> bool {
-        self.0.iter().filter(|attempt| attempt.was_sent_or_withdraw()).count() > 0
+        self.all.iter().filter(|attempt| attempt.was_sent_or_withdraw()).count() > 0
     }
 
     /// Whether no task of the manager has run since the first of them was started.
     fn are_not_driven(&self) -> bool {
-        self.0.first().is_some_and(Pending::is_not_driven)
+        self.all.first().is_some_and(Pending::is_not_driven)
     }
 
     /// Polls the attempts. Takes out the first that is answered.
     fn first_answer(&mut self, context: &mut Context<'_>) -> Poll<AttemptResult<T>> {
-        for place in 0..self.0.len() {
-            if let Poll::Ready(answer) = Pin::new(&mut self.0[place]).poll(context) {
-                self.0.remove(place);
+        for place in 0..self.all.len() {
+            if let Poll::Ready(answer) = Pin::new(&mut self.all[place]).poll(context) {
+                self.all.remove(place);
                 return Poll::Ready(answer);
             }
         }

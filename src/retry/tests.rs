@@ -6,7 +6,7 @@ use mongo_lease_core::rules::MAYBE_APPLIED;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::{RetryPolicy, until_answered};
+use super::{RetryPolicy, StartedAttempts, until_answered, until_one_is_answered};
 use crate::clock::{Clock, MemoryClock};
 use crate::failure::{Cause, Failure};
 use crate::runner::{AttemptResult, Pending, PriorEffect, Stage};
@@ -84,4 +84,42 @@ async fn a_call_that_was_sent_may_have_been_applied() {
     let failure: Failure = call.await.unwrap().unwrap_err();
     assert!(matches!(failure.cause, Cause::Deadline) && failure.outcome == MAYBE_APPLIED);
     assert!(!stage.is_withdrawn());
+}
+
+/// An answer may make its command go on in another form, while attempts in the first form are under way.
+#[tokio::test(start_paused = true)]
+async fn an_earlier_attempt_that_waits_for_a_majority_is_not_repeated_in_another_form() {
+    let clock = paused();
+    let (sender, mut attempts) = mpsc::unbounded_channel();
+    let policy = RetryPolicy { attempt_timeout: SHORT, deadline: clock.now().after(LONG) };
+    let by_call = clock.clone();
+    let call = tokio::spawn(async move {
+        let mut started = StartedAttempts::new();
+        let mut answers = Vec::new();
+        for _ in 0..2 {
+            let start_attempt = |_| {
+                let (answer, stage, pending) = Pending::pair();
+                let _ = sender.send((answer, stage));
+                pending
+            };
+            let (clock, started) = (&by_call, &mut started);
+            let answer = until_one_is_answered(started, clock, policy, start_attempt, |_| false);
+            answers.push(answer.await.unwrap().reply);
+        }
+        answers
+    });
+    let mut sent = async || {
+        let (answer, stage): Attempt = attempts.recv().await.unwrap();
+        assert!(stage.send(clock.now()));
+        (answer, stage)
+    };
+    let ((first, _), (second, stage)) = (sent().await, sent().await);
+    assert!(first.send(Ok(1)).is_ok());
+    // Another form goes out at once.
+    let (_third, _) = sent().await;
+    let _ = stage.note_applied();
+    clock.sleep(SHORT * 10).await;
+    assert!(attempts.try_recv().is_err(), "a fourth one was sent");
+    assert!(second.send(Ok(2)).is_ok());
+    assert_eq!(call.await.unwrap(), [1, 2]);
 }

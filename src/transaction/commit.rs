@@ -1,26 +1,24 @@
 //! Guards and commits a transaction, in a task that owns its session.
 
 use mongo_lease_core::rules::{Commit, CommitAction, CommitAnswer, HoldEvent, Instant, RETRY};
-use mongodb::ClientSession;
-use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
 
 use super::guard::{Unguarded, guard};
 use super::open::{Open, UnderLease};
+use super::session::Session;
 use crate::error::{Error, Result};
-use crate::failure::driver_outcome;
 use crate::runner::Stage;
 
-pub(super) struct Committing {
-    pub(super) session: ClientSession,
+pub(super) struct Committing<S> {
+    pub(super) session: S,
     pub(super) open: Open,
     /// When its guard was sent, if it has one.
     pub(super) guarded: Option<Instant>,
 }
 
-impl Committing {
+impl<S: Session> Committing<S> {
     /// Ends the transaction, and gives the session back. Before its `commitTransaction` the caller may withdraw it by
     /// the stage.
-    pub(super) async fn run(mut self, stage: &Stage) -> (ClientSession, Result<()>) {
+    pub(super) async fn run(mut self, stage: &Stage) -> (S, Result<()>) {
         let result = match self.guard_last(stage).await {
             Ok(guarded) => self.commit(guarded).await,
             Err(error) => {
@@ -60,10 +58,8 @@ impl Committing {
     }
 
     /// Returns an error if the session's user has ended the transaction: a guard would be a write of its own.
-    ///
-    /// The driver tells nobody the state of a session, but refuses to begin a second transaction in it.
     async fn check_in_progress(&mut self) -> Result<()> {
-        if self.session.start_transaction().await.is_err() {
+        if self.session.is_in_progress().await {
             return Ok(());
         }
         let reason = "its transaction was ended by a call on the session, which guards nothing; \
@@ -72,7 +68,7 @@ impl Committing {
     }
 
     async fn abort(&mut self) {
-        let _ = self.session.abort_transaction().await;
+        self.session.abort().await;
         if self.open.guards_first {
             self.open.note_blocked(false);
         }
@@ -85,8 +81,11 @@ impl Committing {
         let mut commit = Commit::sent(clock.now());
         let mut delays = clock.jittered(RETRY);
         loop {
-            let committed = self.session.commit_transaction().await;
-            let answer = committed.as_ref().map_or_else(answer_of, |()| CommitAnswer::Committed);
+            let committed = self.session.commit().await;
+            let answer = match &committed {
+                Ok(()) => CommitAnswer::Committed,
+                Err((answer, _)) => *answer,
+            };
             let pause = delays.next().unwrap_or(RETRY.longest);
             match commit.on(clock.now(), answer, pause) {
                 CommitAction::Repeat(pause) => clock.sleep(pause).await,
@@ -94,10 +93,15 @@ impl Committing {
                     self.committed(guarded);
                     return Ok(());
                 }
-                CommitAction::NotCommitted => return committed.map_err(Error::MongoDb),
+                CommitAction::NotCommitted => {
+                    return committed.map_err(|(_, error)| error.into());
+                }
                 CommitAction::GiveUp => {
                     let name = self.open.name().to_owned();
-                    return Err(Error::CommitUnknown { name, source: committed.err() });
+                    return Err(Error::CommitUnknown {
+                        name,
+                        source: committed.err().map(|(_, error)| error),
+                    });
                 }
             }
         }
@@ -110,16 +114,4 @@ impl Committing {
         engine.hints.blocked.note(self.open.name(), false);
         let _ = holding.on(HoldEvent::Renewed(guarded), None);
     }
-}
-
-/// The meaning of the driver's error of a commit.
-fn answer_of(error: &DriverError) -> CommitAnswer {
-    // The driver may add new kinds.
-    #[allow(clippy::wildcard_enum_match_arm)]
-    let code = match error.kind.as_ref() {
-        ErrorKind::Command(command) => Some(command.code),
-        ErrorKind::Write(WriteFailure::WriteConcernError(failed)) => Some(failed.code),
-        _ => None,
-    };
-    CommitAnswer::of_error(|label| error.contains_label(label), code, driver_outcome(error))
 }

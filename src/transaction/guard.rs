@@ -1,16 +1,12 @@
 //! The write to the lease's document in the transaction.
 
 use mongo_lease_core::commands::{Guard, RenewalTarget};
-use mongo_lease_core::rules::{HoldEvent, Instant, MAYBE_APPLIED};
-use mongodb::ClientSession;
+use mongo_lease_core::rules::{HoldEvent, Instant};
 
 use super::open::Open;
+use super::session::{GuardFailure, Session};
 use crate::error::{Error, Result};
-use crate::failure::{Failure, decode_failure, driver_failure};
 use crate::hold::unmatched::{Unmatched, why_unmatched};
-
-/// The server's code for a write to a document that another one has changed since the transaction's snapshot.
-const WRITE_CONFLICT: i32 = 112;
 
 /// Why a guard did not go through.
 pub(super) enum Unguarded {
@@ -28,36 +24,21 @@ impl From<Unguarded> for Error {
 }
 
 /// Writes to the lease's document. Returns when that was sent: from then on its commit prolongs the lease.
-pub(super) async fn guard(open: &Open, session: &mut ClientSession) -> Result<Instant, Unguarded> {
+pub(super) async fn guard(open: &Open, session: &mut impl Session) -> Result<Instant, Unguarded> {
     let RenewalTarget { key, lasts } = open.holding.renewal_target();
     let guard = Guard { key, lasts };
     let sent = open.engine.clock().now().whole_micros();
-    let database = open.database().map_err(Unguarded::Other)?;
-    let command = guard.build(open.engine.runner.collection(), sent);
-    let reply = match database.run_command(command).session(session).await {
-        Ok(reply) => reply,
-        Err(error) => {
-            let failure = driver_failure(error.clone());
-            let error = Error::MongoDb(error);
-            return Err(match failure.server_code() {
-                Some(WRITE_CONFLICT) => conflict(open, error).await,
-                Some(_) | None => Unguarded::Other(error),
-            });
-        }
-    };
-    match guard.decode(&reply, sent) {
-        Ok(guarded) if guarded.matched > 0 => Ok(sent),
-        Ok(_) => Err(match not_held(open).await.map_err(Unguarded::Other)? {
+    match session.write_guard(open, &guard, sent).await {
+        Ok(true) => Ok(sent),
+        Ok(false) => Err(match not_held(open).await.map_err(Unguarded::Other)? {
             Some(error) => Unguarded::Other(error),
             None => {
                 let reason = "the lease exists, but the guard did not match it".to_owned();
                 Unguarded::Other(Error::Unknown { reason, source: None })
             }
         }),
-        Err(error) => {
-            let failure = Failure { outcome: MAYBE_APPLIED, ..decode_failure(error) };
-            Err(Unguarded::Other(failure.into()))
-        }
+        Err(GuardFailure::Conflict(error)) => Err(conflict(open, error).await),
+        Err(GuardFailure::Other(error)) => Err(Unguarded::Other(error)),
     }
 }
 

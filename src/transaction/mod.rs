@@ -13,6 +13,9 @@ mod begin;
 mod commit;
 mod guard;
 mod open;
+mod session;
+#[cfg(feature = "memory")]
+mod simulated;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -22,9 +25,10 @@ use mongo_lease_core::rules::{COMMIT_TIMEOUT, Instant};
 use mongodb::ClientSession;
 use tokio_util::sync::DropGuard;
 
-use self::begin::{Begun, begin, start};
+use self::begin::{Begun, begin};
 use self::commit::Committing;
 use self::open::{Open, UnderLease};
+use self::session::Session;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::runner::Pending;
@@ -44,7 +48,8 @@ use crate::runner::Pending;
 /// While it is open, the lease's own renewals are held back until a third of its validity is left, because they would
 /// conflict with it. [`renew`](Lease::renew) is not held back, and makes it conflict.
 ///
-/// # Loss When the lease is lost, or its manager is shut down, the library aborts the transaction on the server, also
+/// # Loss
+/// When the lease is lost, or its manager is shut down, the library aborts the transaction on the server, also
 /// while its owner is busy. Operations fail from then on, and `commit` says why.
 #[must_use = "a transaction that is dropped is aborted"]
 #[clippy::has_significant_drop]
@@ -110,7 +115,7 @@ impl Lease {
         self.check_transactions()?;
         let open = Open::begin(self).await?;
         let mut session = open.database()?.client().start_session().await?;
-        start(&mut session).await?;
+        session.start().await?;
         let begun = begin(open, session).await.ok_or_else(no_answer)?;
         let Begun { session, open, result } = begun;
         Ok(Transaction::new(session, None, open, result?))
@@ -156,7 +161,7 @@ impl Lease {
         if let Some(time) = session.operation_time() {
             spare.advance_operation_time(time);
         }
-        start(session).await?;
+        session.start().await?;
         let begun = begin(open, mem::replace(session, spare)).await.ok_or_else(no_answer)?;
         match begun.result {
             Ok(guarded) => Ok(Transaction::new(begun.session, Some(session), begun.open, guarded)),
@@ -189,7 +194,7 @@ impl<'a> Transaction<'a> {
         open: Open,
         guarded: Option<Instant>,
     ) -> Transaction<'a> {
-        let aborts_when_lost = open.abort_when_lost(session.id());
+        let aborts_when_lost = open.abort_when_lost(open.kill(session.id()));
         Transaction { session, borrowed, guarded, aborts_when_lost, open, lease: PhantomData }
     }
 
@@ -226,12 +231,7 @@ impl<'a> Transaction<'a> {
         let Transaction { session, borrowed, guarded, aborts_when_lost, open, .. } = self;
         // From here on the transaction is ended by its own session.
         drop(aborts_when_lost);
-        let (under, (sender, stage, pending)) = (open.under.clone(), Pending::pair());
-        let committing = Committing { session, open, guarded };
-        under.engine.runner.spawn(async move {
-            let _ = sender.send(Ok(committing.run(&stage).await));
-        });
-        let (session, result) = ended(&under, pending).await?;
+        let (session, result) = finish(session, open, guarded).await?;
         if let Some(borrowed) = borrowed {
             *borrowed = session;
         }
@@ -239,12 +239,26 @@ impl<'a> Transaction<'a> {
     }
 }
 
+/// Ends the transaction in a task that owns its session, which comes back with the answer.
+async fn finish<S: Session>(
+    session: S,
+    open: Open,
+    guarded: Option<Instant>,
+) -> Result<(S, Result<()>)> {
+    let (under, (sender, stage, pending)) = (open.under.clone(), Pending::pair());
+    let committing = Committing { session, open, guarded };
+    under.engine.runner.spawn(async move {
+        let _ = sender.send(Ok(committing.run(&stage).await));
+    });
+    ended(&under, pending).await
+}
+
 /// Waits for the end of a commit: for as long as the lease is valid and the commit not sent, and for its bound after
 /// that.
-async fn ended(
+async fn ended<S>(
     under: &UnderLease,
-    mut pending: Pending<(ClientSession, Result<()>)>,
-) -> Result<(ClientSession, Result<()>)> {
+    mut pending: Pending<(S, Result<()>)>,
+) -> Result<(S, Result<()>)> {
     let clock = under.engine.clock();
     let mut is_lost = false;
     loop {

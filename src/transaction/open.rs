@@ -87,13 +87,27 @@ impl UnderLease {
         self.engine.hints.blocked.note(self.name(), is_blocked);
     }
 
-    /// Aborts the transaction of this session as soon as the lease is lost, until the result is dropped. The session is
-    /// in its user's hands, who may be busy, so the server is told by the session's id.
-    pub(super) fn abort_when_lost(&self, session: &Document) -> DropGuard {
+    /// Aborts the transaction of the session with this id. The session is in its user's hands, who may be busy, so the
+    /// server is told by the id.
+    pub(super) fn kill(&self, session: &Document) -> impl Future<Output = ()> + Send + use<> {
+        let (runner, kill) = (self.engine.runner.clone(), KillSession { id: session.clone() });
+        async move {
+            let Ok(database) = runner.database() else { return };
+            let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
+            let options = RunCommandOptions::builder().selection_criteria(primary).build();
+            // Where the server refuses it, the transaction ends when it is dropped.
+            let _ = database.run_command(kill.build()).with_options(options).await;
+        }
+    }
+
+    /// Aborts the transaction by `kill` as soon as the lease is lost, until the result is dropped.
+    pub(super) fn abort_when_lost(
+        &self,
+        kill: impl Future<Output = ()> + Send + 'static,
+    ) -> DropGuard {
         let over = CancellationToken::new();
-        let (engine, holding) = (Arc::clone(&self.engine), Arc::clone(&self.holding));
+        let holding = Arc::clone(&self.holding);
         let (is_over, guards_first) = (over.clone(), self.guards_first);
-        let kill = KillSession { id: session.clone() }.build();
         self.engine.runner.spawn(async move {
             tokio::select! {
                 biased;
@@ -103,11 +117,7 @@ impl UnderLease {
             if guards_first {
                 holding.outlived();
             }
-            let Ok(database) = engine.runner.database() else { return };
-            let primary = SelectionCriteria::ReadPreference(ReadPreference::Primary);
-            let options = RunCommandOptions::builder().selection_criteria(primary).build();
-            // Where the server refuses it, the transaction ends when it is dropped.
-            let _ = database.run_command(kill).with_options(options).await;
+            kill.await;
         });
         over.drop_guard()
     }

@@ -102,7 +102,9 @@ impl AppliedAttempts {
 /// The calls of which a command is an attempt.
 fn requests(command: &dyn Any) -> Vec<Arc<AcquireRequest>> {
     if let Some(many) = command.downcast_ref::<FastAcquireMany>() {
-        return many.acquires.iter().map(|it| Arc::clone(&it.request)).collect();
+        // A piece of a command that was cut off belongs to an earlier attempt.
+        let first_sent = many.acquires.iter().filter(|it| it.resends == 0);
+        return first_sent.map(|it| Arc::clone(&it.request)).collect();
     }
     let fast = command.downcast_ref::<FastAcquire>().map(|it| &it.request);
     let slow = command.downcast_ref::<SlowAcquire>().map(|it| &it.request);

@@ -19,6 +19,7 @@ mod server;
 mod shrink;
 mod statements;
 mod table;
+mod transactions;
 mod turns;
 mod workload;
 mod world;

@@ -37,6 +37,8 @@ pub struct Plan {
     pub in_flight_max: usize,
     /// By how many millionths a process's clock is too fast or too slow at most.
     pub drift: i32,
+    /// Whether holders write in transactions.
+    pub has_transactions: bool,
     /// In the order of their beginnings.
     pub faults: Vec<Fault>,
 }
@@ -250,6 +252,8 @@ impl Plan {
             no_stream: any.random_range(0..=3) * 3,
             in_flight_max: any.random_range(2..=32),
             drift: [0, 500, DRIFT_MAX][any.random_range(0..3)],
+            // Not drawn from the row of the others, which would change.
+            has_transactions: StdRng::seed_from_u64(seed ^ 0x7478).random_bool(0.5),
             faults: Vec::new(),
         };
         plan.faults = faults(any, &plan);

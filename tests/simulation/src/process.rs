@@ -154,6 +154,22 @@ impl Process {
         if late > 0 && self.world.happens(50) { usual + self.world.random(0..late) } else { usual }
     }
 
+    /// Waits until a request of a transaction is at the server. Returns false if it is lost.
+    pub(crate) async fn a_request_arrives(&self) -> bool {
+        self.until_it_passes().await;
+        let arrives = !self.world.happens(self.link().loses_requests);
+        sleep_ms(self.delay()).await;
+        arrives
+    }
+
+    /// The same for its reply.
+    pub(crate) async fn a_reply_arrives(&self) -> bool {
+        self.until_it_passes().await;
+        let arrives = !self.world.happens(self.link().loses_replies);
+        sleep_ms(self.delay()).await;
+        arrives
+    }
+
     /// Carries a message to the server, and the answer back.
     async fn carry(self: Arc<Self>, mut command: Box<dyn SentCommand>) {
         let (sent, forgotten) = (Instant::now(), self.world.applied.forgotten());

@@ -123,7 +123,7 @@ impl Sight<'_> {
 
     /// Whether the holder had let the lease go, a little before the call.
     fn was_dropped_before(&self, hold: &Hold<'_>, call: &Call<'_>) -> bool {
-        let let_go = hold.let_go.is_some_and(|at| (at..=at + LOOK).contains(&call.invoked));
+        let let_go = hold.let_go.is_some_and(|at| (at + 1..=at + LOOK).contains(&call.invoked));
         let_go && hold.lost.is_none() && !hold.grant.is_empty()
     }
 

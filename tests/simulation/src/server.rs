@@ -10,6 +10,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use crate::statements;
+use crate::transactions;
 use crate::world::{World, locked, sleep_ms};
 
 /// How much later than others a write may come to a lock that is free again, in milliseconds.
@@ -192,6 +193,10 @@ impl Server {
         if is_write(command) && self.until(|health| !health.is_locked).await {
             sleep_ms(world.random(0..UNLOCKED_MS)).await;
         }
+        let left = command.time_limit().saturating_sub(arrived.elapsed());
+        if is_write(command) && !self.is_unblocked_within(world, command, left).await {
+            return SimulatedAnswer::CutOff;
+        }
         let waited = began.elapsed();
         // As it is when the command has its turn.
         let health = self.health();
@@ -211,13 +216,32 @@ impl Server {
         turn.taken(world, command, health).await
     }
 
+    /// Waits for the transactions on documents that the command changes. Returns false if its time is over before.
+    async fn is_unblocked_within(
+        &self,
+        world: &World,
+        command: &mut dyn SentCommand,
+        left: Duration,
+    ) -> bool {
+        let deadline = Instant::now() + left;
+        loop {
+            let unblocked = world.transactions.unblocked();
+            if !transactions::is_blocked(world, command) {
+                return true;
+            }
+            if tokio::time::timeout_at(deadline, unblocked).await.is_err() {
+                return false;
+            }
+        }
+    }
+
     /// Waits while it hangs.
     pub(crate) async fn until_it_answers(&self) {
         self.until(|health| !health.hangs).await;
     }
 
     /// Waits until its health is such. Returns false if it was already.
-    async fn until(&self, is_such: impl Fn(Health) -> bool) -> bool {
+    pub(crate) async fn until(&self, is_such: impl Fn(Health) -> bool) -> bool {
         let mut has_waited = false;
         loop {
             let answers = self.answers.notified();

@@ -68,6 +68,8 @@ fn next<'a>(
     at: Nanos,
 ) -> Option<&'a Call<'a>> {
     let (ended, how) = call.ended?;
+    // `at` is by the server's clock.
+    let clocks = 2 * history.evidence.terms.clock_error;
     // With an attempt under way there may be more than the entry.
     let is_under_way = |(id, sent, answered): &(String, Nanos, Nanos)| {
         *id == call.id && *sent <= ended + MILLI && ended <= *answered + MILLI
@@ -81,7 +83,7 @@ fn next<'a>(
             && other.permits.is_exclusive()
             && other.wait_ms.is_some()
             && other.invoked + BESIDE < ended
-            && other.answered().is_none_or(|answered| answered > at + BESIDE)
+            && other.answered().is_none_or(|answered| answered > at + BESIDE + clocks)
             && !history.excused.contains(other.id)
     };
     let beside = calls.get(&(call.by, call.name))?;

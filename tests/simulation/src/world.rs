@@ -17,6 +17,7 @@ use crate::control::Control;
 use crate::resource::Resource;
 use crate::server::{Health, Server};
 use crate::statements;
+use crate::transactions::Transactions;
 
 /// The server's date when a round begins, in milliseconds since 1970.
 pub(crate) const DATE_MS: i64 = 1_800_000_000_000;
@@ -38,6 +39,8 @@ pub(crate) struct World {
     pub(crate) resource: Resource,
     /// The attempts that wait for a majority.
     pub(crate) applied: AppliedAttempts,
+    /// The transactions under leases.
+    pub(crate) transactions: Transactions,
     /// Held while the writes are such that will be undone.
     pub(crate) roll_back: tokio::sync::Mutex<()>,
     /// The deliberate mistake of the round.
@@ -63,6 +66,7 @@ impl World {
             server: Server::default(),
             resource: Resource::new(control),
             applied: AppliedAttempts::default(),
+            transactions: Transactions::default(),
             roll_back: tokio::sync::Mutex::default(),
             control,
             started: Instant::now(),

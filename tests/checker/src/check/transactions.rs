@@ -13,11 +13,22 @@ pub(super) fn transactions(evidence: &Evidence, _: &Facts, found: &mut Found) {
         let of_name = states.entry(&change.name).or_default();
         of_name.push((change.token, change.after.as_deref()));
     }
+    // A call may inherit the entry of another one, whose id the document then has.
+    let mut values: Map<&str, &str> = Map::default();
+    for record in &evidence.records {
+        if let What::Granted { call, value, .. } = &record.what {
+            values.insert(call, value);
+        }
+    }
     let is_held = |name: &str, call: &str, time: u64| {
         let all = states.get(name).map(Vec::as_slice).unwrap_or_default();
         let until_then = all.partition_point(|(token, _)| *token <= time);
         let state = all[..until_then].last().and_then(|(_, state)| *state);
-        state.is_some_and(|state| state.grants.iter().any(|grant| grant.call == call))
+        let value = values.get(call);
+        state.is_some_and(|state| {
+            let mut grants = state.grants.iter();
+            grants.any(|grant| value.map_or(grant.call == call, |value| grant.value == **value))
+        })
     };
     let mut committed: Set<&str> = Set::default();
     for record in &evidence.records {

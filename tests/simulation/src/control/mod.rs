@@ -14,7 +14,7 @@ use std::any::Any;
 use std::str::FromStr;
 use std::time::Duration;
 
-use mongo_lease::simulated::{Mistake, SentCommand, make, make_of_server};
+use mongo_lease::simulated::{Lens, Mistake, SentCommand, make, make_of_server};
 use mongo_lease_core::commands::StreamEvent;
 use mongo_lease_core::spec::Off;
 
@@ -71,6 +71,7 @@ pub static CONTROLS: &[Control] = &[
     control("unconfirmed-read", 1, Place::Here),
     control("late-event", 1, Place::Here),
     control("closed-streams", 1, Place::Here),
+    control("unguarded", 1, Place::Here),
     // The library's glue: events over time.
     control("slot-kept", 1, Place::Glue(Mistake::SlotKept)),
     control("answers-shifted", 1, Place::Glue(Mistake::AnswersShifted)),
@@ -158,6 +159,11 @@ impl Control {
             _ => None,
         });
         make_of_server(off(place), None);
+    }
+
+    /// Lets the server see and write through the lens, from now on, beside the round's mistake.
+    pub(crate) fn see_through(control: Option<&'static Control>, lens: Option<Box<dyn Lens>>) {
+        make_of_server(off(control.map(|it| it.place)), lens);
     }
 
     /// Carries a command out with the mistake.

@@ -3,19 +3,22 @@
 use std::time::Duration;
 
 use mongo_lease::{Error, Lease, Released};
-use mongo_lease_checker::history::{Ending, Letting, Outcome, What};
+use mongo_lease_checker::history::{Ending, Letting, Outcome, TransactionEnd, What};
 use mongo_lease_checker::permits::Permits;
 use mongo_lease_checker::{MILLI, Nanos};
 use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::Worker;
+use crate::transactions::{Line, Session};
 use crate::world::{locked, sleep_ms};
 
 /// How much a renewal must add to get a line in the history.
 const LONGER: Nanos = 20 * MILLI;
 /// How long a look at a lease comes after the one before, in milliseconds.
 const LOOK_MS: std::ops::Range<u64> = 20..220;
+/// How long a transaction is open at most, in milliseconds. Its caller waits up to twenty times as long for its end.
+const PAUSE_MS: u64 = 400;
 
 /// How a hold is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,16 +33,17 @@ pub(super) struct Plan {
     pub(super) hold_ms: u64,
     pub(super) renews: bool,
     end: End,
-    /// How many of a hundred looks lead to a write, and to a burst of renewals.
+    /// How many of a hundred looks lead to a write, to a burst of renewals, and to a transaction.
     writes: u32,
     renewals: u32,
+    transactions: u32,
 }
 
 impl Plan {
     /// A hold that ends at once by a release.
     pub(super) fn brief() -> Plan {
         let end = End::LetGo(Letting::Release);
-        Plan { hold_ms: 0, renews: false, end, writes: 0, renewals: 0 }
+        Plan { hold_ms: 0, renews: false, end, writes: 0, renewals: 0, transactions: 0 }
     }
 
     /// A hold of so long that renews and is released.
@@ -66,7 +70,7 @@ impl Plan {
         let renews = end != End::HoldOn && random.random_bool(0.9);
         let hold_ms = if end == End::HoldOn { ttl_ms * 2 } else { hold_ms };
         let renewals = if end == End::HoldOn { 0 } else { 6 };
-        Plan { hold_ms, renews, end, writes: 30, renewals }
+        Plan { hold_ms, renews, end, writes: 30, renewals, transactions: 12 }
     }
 }
 
@@ -148,6 +152,8 @@ impl<'a> Holder<'a> {
                 self.write(false);
             } else if chance < plan.writes + plan.renewals {
                 self.renew_at_once(random).await;
+            } else if chance < plan.writes + plan.renewals + plan.transactions {
+                self.transact(random).await;
             }
             let left = end.saturating_sub(world.now()) / MILLI;
             sleep_ms(random.random_range(LOOK_MS).min(left.max(1))).await;
@@ -177,6 +183,34 @@ impl<'a> Holder<'a> {
             sleep_ms(apart).await;
             self.lease.renew().await
         });
+    }
+
+    /// Writes a line in a transaction under the lease.
+    async fn transact(&self, random: &mut StdRng) {
+        let Worker { world, process, plan, .. } = self.worker;
+        if !plan.has_transactions || !self.permits.is_exclusive() {
+            return;
+        }
+        let (call, name) = (self.call.to_owned(), self.lease.name().to_owned());
+        let transaction = format!("{call}:{}", random.random::<u32>());
+        let line = Line { name, call: call.clone(), transaction: transaction.clone() };
+        let session = Session::new(world, process, line);
+        let pause = random.random_range(0..PAUSE_MS);
+        let patience = Duration::from_millis(random.random_range(PAUSE_MS..20 * PAUSE_MS));
+        let committing = tokio::time::timeout(patience, async {
+            let open = self.lease.simulated_transaction(Box::new(session)).await?;
+            sleep_ms(pause).await;
+            open.commit().await
+        });
+        let (end, text) = match committing.await {
+            Ok(Ok(())) => (TransactionEnd::Committed, String::new()),
+            Ok(Err(error @ Error::CommitUnknown { .. })) => {
+                (TransactionEnd::Unknown, error.to_string())
+            }
+            Ok(Err(error)) => (TransactionEnd::NotCommitted, error.to_string()),
+            Err(_) => (TransactionEnd::Unknown, "dropped by its caller".to_owned()),
+        };
+        self.worker.note(What::Transacted { call, transaction, end, text });
     }
 
     fn write(&self, is_stale: bool) {

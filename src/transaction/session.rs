@@ -1,0 +1,131 @@
+//! The session of a transaction under a lease: the driver's, or that of a simulation.
+
+use mongo_lease_core::commands::{BeginTransaction, Guard};
+use mongo_lease_core::rules::{COMMIT_TIMEOUT, CommitAnswer, Instant, MAYBE_APPLIED};
+use mongodb::ClientSession;
+use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
+use mongodb::options::{
+    Acknowledgment, ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions,
+    WriteConcern,
+};
+
+use super::open::UnderLease;
+use crate::error::{Error, Result};
+use crate::failure::{Failure, decode_failure, driver_failure, driver_outcome};
+
+/// The server's code for a write to a document that another one has changed since the transaction's snapshot.
+const WRITE_CONFLICT: i32 = 112;
+
+/// Why the write of a guard failed.
+pub(super) enum GuardFailure {
+    /// Another write to the document came between.
+    Conflict(Error),
+    Other(Error),
+}
+
+/// The operations on a session that a transaction under a lease needs.
+pub(super) trait Session: Send + 'static {
+    /// Marks the session as one with a transaction. Nothing is sent for it.
+    fn start(&mut self) -> impl Future<Output = Result<()>> + Send;
+
+    /// Whether its transaction was not ended by a call on the session.
+    fn is_in_progress(&mut self) -> impl Future<Output = bool> + Send;
+
+    /// The first operation, which reads nothing.
+    fn read(&mut self, under: &UnderLease) -> impl Future<Output = Result<()>> + Send;
+
+    /// Writes to the lease's document. Returns whether the grant was there.
+    fn write_guard(
+        &mut self,
+        under: &UnderLease,
+        guard: &Guard,
+        sent: Instant,
+    ) -> impl Future<Output = Result<bool, GuardFailure>> + Send;
+
+    /// One attempt to commit.
+    fn commit(&mut self) -> impl Future<Output = Result<(), (CommitAnswer, DriverError)>> + Send;
+
+    /// One attempt to abort.
+    fn abort(&mut self) -> impl Future<Output = ()> + Send;
+}
+
+impl Session for ClientSession {
+    async fn start(&mut self) -> Result<()> {
+        let started = self.start_transaction().with_options(options()).await;
+        started.map_err(|error| {
+            if let ErrorKind::Transaction { message, .. } = error.kind.as_ref() {
+                return Error::invalid_option("session", message);
+            }
+            Error::MongoDb(error)
+        })
+    }
+
+    /// The driver tells nobody the state of a session, but refuses to begin a second transaction in it.
+    async fn is_in_progress(&mut self) -> bool {
+        self.start_transaction().await.is_err()
+    }
+
+    async fn read(&mut self, under: &UnderLease) -> Result<()> {
+        let read = BeginTransaction.build(under.engine.runner.collection());
+        under.database()?.run_command(read).session(self).await.map(drop).map_err(Error::MongoDb)
+    }
+
+    async fn write_guard(
+        &mut self,
+        under: &UnderLease,
+        guard: &Guard,
+        sent: Instant,
+    ) -> Result<bool, GuardFailure> {
+        let database = under.database().map_err(GuardFailure::Other)?;
+        let command = guard.build(under.engine.runner.collection(), sent);
+        let reply = match database.run_command(command).session(self).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                let failure = driver_failure(error.clone());
+                let error = Error::MongoDb(error);
+                return Err(match failure.server_code() {
+                    Some(WRITE_CONFLICT) => GuardFailure::Conflict(error),
+                    Some(_) | None => GuardFailure::Other(error),
+                });
+            }
+        };
+        let guarded = guard.decode(&reply, sent).map_err(|error| {
+            let failure = Failure { outcome: MAYBE_APPLIED, ..decode_failure(error) };
+            GuardFailure::Other(failure.into())
+        })?;
+        Ok(guarded.matched > 0)
+    }
+
+    async fn commit(&mut self) -> Result<(), (CommitAnswer, DriverError)> {
+        self.commit_transaction().await.map_err(|error| (answer_of(&error), error))
+    }
+
+    async fn abort(&mut self) {
+        let _ = self.abort_transaction().await;
+    }
+}
+
+/// Its own concerns, whatever the client or the session has.
+fn options() -> TransactionOptions {
+    let mut majority = WriteConcern::default();
+    majority.w = Some(Acknowledgment::Majority);
+    majority.journal = Some(true);
+    TransactionOptions::builder()
+        .read_concern(ReadConcern::local())
+        .write_concern(majority)
+        .selection_criteria(SelectionCriteria::ReadPreference(ReadPreference::Primary))
+        .max_commit_time(COMMIT_TIMEOUT)
+        .build()
+}
+
+/// The meaning of the driver's error of a commit.
+fn answer_of(error: &DriverError) -> CommitAnswer {
+    // The driver may add new kinds.
+    #[allow(clippy::wildcard_enum_match_arm)]
+    let code = match error.kind.as_ref() {
+        ErrorKind::Command(command) => Some(command.code),
+        ErrorKind::Write(WriteFailure::WriteConcernError(failed)) => Some(failed.code),
+        _ => None,
+    };
+    CommitAnswer::of_error(|label| error.contains_label(label), code, driver_outcome(error))
+}

@@ -1,0 +1,124 @@
+//! Transactions under a lease on a simulated server. No public surface.
+
+use std::fmt;
+use std::io::{Error as IoError, ErrorKind as IoErrorKind};
+
+use mongo_lease_core::commands::Guard;
+use mongo_lease_core::rules::{CommitAnswer, Instant};
+use mongodb::error::Error as DriverError;
+use tokio_util::sync::DropGuard;
+
+use super::begin::{Begun, begin};
+use super::open::{Open, UnderLease};
+use super::session::{GuardFailure, Session};
+use super::{finish, no_answer};
+use crate::error::{Error, Result};
+use crate::failure::command_error;
+use crate::lease::Lease;
+use crate::memory::simulated::{SimulatedSession, TransactionFailure, TransactionStep};
+
+/// The server's codes for what ends a transaction.
+const WRITE_CONFLICT: i32 = 112;
+const NO_SUCH_TRANSACTION: i32 = 251;
+
+/// A transaction as [`Transaction`](super::Transaction), in a session of the simulation.
+#[doc(hidden)]
+#[must_use = "a transaction that is dropped is aborted"]
+#[clippy::has_significant_drop]
+pub struct SimulatedTransaction {
+    session: Box<dyn SimulatedSession>,
+    guarded: Option<Instant>,
+    aborts_when_lost: DropGuard,
+    open: Open,
+}
+
+#[doc(hidden)]
+impl Lease {
+    /// Begins a transaction as [`Lease::transaction`] does.
+    pub async fn simulated_transaction(
+        &self,
+        session: Box<dyn SimulatedSession>,
+    ) -> Result<SimulatedTransaction> {
+        let open = Open::begin(self).await?;
+        let begun = begin(open, session).await.ok_or_else(no_answer)?;
+        let Begun { session, open, result } = begun;
+        let guarded = result?;
+        let aborts_when_lost = open.abort_when_lost(session.kill());
+        Ok(SimulatedTransaction { session, guarded, aborts_when_lost, open })
+    }
+}
+
+impl SimulatedTransaction {
+    /// Commits as [`Transaction::commit`](super::Transaction::commit) does.
+    pub async fn commit(self) -> Result<()> {
+        let SimulatedTransaction { session, guarded, aborts_when_lost, open } = self;
+        drop(aborts_when_lost);
+        finish(session, open, guarded).await?.1
+    }
+}
+
+impl fmt::Debug for SimulatedTransaction {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SimulatedTransaction").finish_non_exhaustive()
+    }
+}
+
+impl Session for Box<dyn SimulatedSession> {
+    async fn start(&mut self) -> Result<()> {
+        self.as_mut().start();
+        Ok(())
+    }
+
+    async fn is_in_progress(&mut self) -> bool {
+        true
+    }
+
+    async fn read(&mut self, _under: &UnderLease) -> Result<()> {
+        let read = self.send(TransactionStep::Read).await;
+        read.map(drop).map_err(|failure| Error::MongoDb(driver_error(failure)))
+    }
+
+    async fn write_guard(
+        &mut self,
+        _under: &UnderLease,
+        guard: &Guard,
+        sent: Instant,
+    ) -> Result<bool, GuardFailure> {
+        let guard = TransactionStep::Guard { guard: guard.clone(), sent };
+        self.send(guard).await.map_err(|failure| {
+            let error = Error::MongoDb(driver_error(failure));
+            match failure {
+                TransactionFailure::Conflict => GuardFailure::Conflict(error),
+                TransactionFailure::Gone | TransactionFailure::Unknown => {
+                    GuardFailure::Other(error)
+                }
+            }
+        })
+    }
+
+    async fn commit(&mut self) -> Result<(), (CommitAnswer, DriverError)> {
+        let committed = self.send(TransactionStep::Commit).await;
+        committed.map(drop).map_err(|failure| {
+            let answer = match failure {
+                TransactionFailure::Unknown => CommitAnswer::Unknown { may_repeat: true },
+                TransactionFailure::Conflict | TransactionFailure::Gone => CommitAnswer::Aborted,
+            };
+            (answer, driver_error(failure))
+        })
+    }
+
+    async fn abort(&mut self) {
+        let _ = self.send(TransactionStep::Abort).await;
+    }
+}
+
+/// The error as the driver has it.
+fn driver_error(failure: TransactionFailure) -> DriverError {
+    match failure {
+        TransactionFailure::Conflict => command_error(WRITE_CONFLICT, "WriteConflict"),
+        TransactionFailure::Gone => command_error(NO_SUCH_TRANSACTION, "NoSuchTransaction"),
+        TransactionFailure::Unknown => {
+            IoError::new(IoErrorKind::ConnectionReset, "the simulated connection broke").into()
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Transactions under leases: their sessions, and what the server knows of them.
+//!
+//! A transaction sees the lease's document as it was at its first step. Its guard conflicts with each later write, and
+//! blocks the document until the transaction ends. A primary that goes takes all open transactions with it.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use mongo_lease::simulated::{
+    BoxedTask, Lens, SentCommand, SimulatedSession, TransactionFailure, TransactionStep,
+};
+use mongo_lease_checker::history::What;
+use mongo_lease_core::commands::Guard;
+use mongo_lease_core::rules::{Instant, millis_up};
+use mongo_lease_core::spec::{self, AsBuilt};
+use mongo_lease_core::texts::{LeaseDocument, Texts};
+use tokio::sync::Notify;
+
+use crate::control::Control;
+use crate::plan::BREAKS_MS;
+use crate::process::Process;
+use crate::server::Health;
+use crate::world::{COLLECTION, World, locked, sleep_ms};
+
+/// For how long a transaction may be open, in milliseconds.
+const LIFETIME_MS: u64 = 3_000;
+
+/// The end of a step.
+type StepResult = Result<bool, TransactionFailure>;
+
+/// The transactions that the server knows.
+#[derive(Default)]
+pub(crate) struct Transactions {
+    all: Mutex<BTreeMap<u64, State>>,
+    numbers: AtomicU64,
+    /// Notified when a document is blocked no more.
+    unblocked: Notify,
+}
+
+/// One transaction, as the server knows it.
+enum State {
+    /// The lease's document at its first step, and its guard.
+    Open(Option<Box<LeaseDocument>>, Option<Guarded>),
+    Aborted,
+    Committed,
+}
+
+/// A guard that waits for its commit. Until then no other write changes the document.
+struct Guarded {
+    guard: Guard,
+    sent: Instant,
+    written: tokio::time::Instant,
+}
+
+/// The line that a transaction writes beside its guard.
+#[derive(Clone)]
+pub(crate) struct Line {
+    /// The lease.
+    pub(crate) name: String,
+    /// The call that holds it.
+    pub(crate) call: String,
+    /// The id of the transaction.
+    pub(crate) transaction: String,
+}
+
+impl Transactions {
+    /// The documents that are blocked now.
+    pub(crate) fn blocked(&self) -> Vec<LeaseDocument> {
+        let all = locked(&self.all);
+        let blocked = all.values().filter_map(|state| match state {
+            State::Open(found, Some(_)) => found.as_deref().cloned(),
+            State::Open(_, None) | State::Aborted | State::Committed => None,
+        });
+        blocked.collect()
+    }
+
+    /// Waits until a document is blocked no more.
+    pub(crate) fn unblocked(&self) -> impl Future<Output = ()> + '_ {
+        self.unblocked.notified()
+    }
+
+    /// The primary has gone, and with it all that was open.
+    pub(crate) fn abort_all(&self) {
+        for state in locked(&self.all).values_mut() {
+            if matches!(state, State::Open(..)) {
+                *state = State::Aborted;
+            }
+        }
+        self.unblocked.notify_waiters();
+    }
+
+    fn new_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn knows(&self, number: u64) -> bool {
+        locked(&self.all).contains_key(&number)
+    }
+
+    fn abort(&self, number: u64) {
+        let mut all = locked(&self.all);
+        if !matches!(all.get(&number), Some(State::Committed)) {
+            all.insert(number, State::Aborted);
+        }
+        drop(all);
+        self.unblocked.notify_waiters();
+    }
+
+    /// The server carries a step out, now.
+    fn carry_out(
+        &self,
+        world: &World,
+        (number, line): (u64, &Line),
+        step: TransactionStep,
+    ) -> StepResult {
+        let document = world.store.on_server(COLLECTION, |leases| leases.get(&line.name).cloned());
+        match step {
+            TransactionStep::Abort => {
+                self.abort(number);
+                return Ok(true);
+            }
+            TransactionStep::Commit => {
+                let state = locked(&self.all).insert(number, State::Aborted);
+                self.unblocked.notify_waiters();
+                return match state {
+                    Some(State::Committed) => {
+                        locked(&self.all).insert(number, State::Committed);
+                        Ok(true)
+                    }
+                    Some(State::Open(found, guarded)) => {
+                        // The operator and the TTL monitor wait for no transaction.
+                        if guarded.is_some() && found.as_deref() != document.as_ref() {
+                            return Err(TransactionFailure::Gone);
+                        }
+                        locked(&self.all).insert(number, State::Committed);
+                        commit(world, line, guarded);
+                        Ok(true)
+                    }
+                    Some(State::Aborted) | None => Err(TransactionFailure::Gone),
+                };
+            }
+            TransactionStep::Read | TransactionStep::Guard { .. } => {}
+        }
+        let is_blocked = document.as_ref().is_some_and(|it| self.blocked().contains(it));
+        let mut all = locked(&self.all);
+        let state =
+            all.entry(number).or_insert_with(|| State::Open(document.clone().map(Box::new), None));
+        let State::Open(found, guarded) = state else { return Err(TransactionFailure::Gone) };
+        let TransactionStep::Guard { guard, sent } = step else { return Ok(true) };
+        // In the control it is as if the lease had no document.
+        if world.is("unguarded") {
+            return Ok(true);
+        }
+        if is_blocked || found.as_deref() != document.as_ref() {
+            *state = State::Aborted;
+            return Err(TransactionFailure::Conflict);
+        }
+        let is_there = guarded_document(document, &guard, sent, 0).is_some();
+        if is_there {
+            *guarded = Some(Guarded { guard, sent, written: tokio::time::Instant::now() });
+        }
+        Ok(is_there)
+    }
+}
+
+/// The document after the write of a guard; `None` if the grant is not there.
+fn guarded_document(
+    found: Option<LeaseDocument>,
+    guard: &Guard,
+    sent: Instant,
+    now_ms: i64,
+) -> Option<LeaseDocument> {
+    let key = spec::OwnGrant::<Texts> {
+        value: guard.key.value().to_owned(),
+        id: guard.key.grant_id().into(),
+    };
+    let echo = i64::try_from(sent.as_micros()).unwrap_or(i64::MAX);
+    spec::guard(found, &key, millis_up(guard.lasts), now_ms, echo, &AsBuilt)
+}
+
+/// Carries out what the transaction has written, by the server's date of then.
+fn commit(world: &World, line: &Line, guarded: Option<Guarded>) {
+    if let Some(Guarded { guard, sent, written }) = guarded {
+        let ago_ms = i64::try_from(written.elapsed().as_millis()).unwrap_or(0);
+        world.store.in_the_past(ago_ms, || {
+            world.store.on_server(COLLECTION, |leases| {
+                leases.apply(&line.name, |found, now_ms| {
+                    (guarded_document(found.clone(), &guard, sent, now_ms).or(found), ())
+                });
+            });
+        });
+    }
+    let Line { name, call, transaction } = line.clone();
+    let token = world.newest_token();
+    world.note("server", What::Committed { call, name, transaction, token });
+}
+
+/// The way of a session to the server.
+#[derive(Clone)]
+struct Place {
+    world: Arc<World>,
+    process: Arc<Process>,
+    line: Line,
+    /// The number of its newest transaction.
+    number: u64,
+}
+
+/// A session of a process. Dropped, it aborts its transaction.
+pub(crate) struct Session {
+    place: Place,
+    is_over: bool,
+}
+
+impl Session {
+    pub(crate) fn new(world: &Arc<World>, process: &Arc<Process>, line: Line) -> Session {
+        let (world, process) = (Arc::clone(world), Arc::clone(process));
+        let number = world.transactions.new_number();
+        Session { place: Place { world, process, line, number }, is_over: false }
+    }
+}
+
+impl Place {
+    /// Carries the step to the server, and its end back. It goes on if nobody waits for it.
+    fn carry(&self, step: TransactionStep) -> impl Future<Output = StepResult> + Send + use<> {
+        let place = self.clone();
+        let carried = tokio::spawn(async move {
+            let Place { world, process, .. } = &place;
+            let mut result = Err(TransactionFailure::Unknown);
+            let arrives = process.a_request_arrives().await;
+            if arrives {
+                result = place.at_the_server(step).await;
+            }
+            if !arrives || !process.a_reply_arrives().await {
+                sleep_ms(world.random(1..BREAKS_MS)).await;
+                return Err(TransactionFailure::Unknown);
+            }
+            result
+        });
+        async move { carried.await.unwrap_or(Err(TransactionFailure::Unknown)) }
+    }
+
+    /// Waits until the server can carry the step out: a commit waits for a majority, too.
+    async fn at_the_server(&self, step: TransactionStep) -> StepResult {
+        let Place { world, line, number, .. } = self;
+        let is_commit = matches!(step, TransactionStep::Commit);
+        let has_majority = |it: Health| !it.is_held_back && it.without_majority.is_none();
+        world.server.until(|it| !it.hangs && (!is_commit || has_majority(it))).await;
+        if world.server.health().has_no_primary {
+            return Err(TransactionFailure::Unknown);
+        }
+        if !world.transactions.knows(*number) {
+            let (world, number) = (Arc::clone(world), *number);
+            tokio::spawn(async move {
+                sleep_ms(LIFETIME_MS).await;
+                world.transactions.abort(number);
+            });
+        }
+        world.transactions.carry_out(world, (*number, line), step)
+    }
+}
+
+impl SimulatedSession for Session {
+    fn start(&mut self) {
+        self.place.number = self.place.world.transactions.new_number();
+        self.is_over = false;
+    }
+
+    fn send(
+        &mut self,
+        step: TransactionStep,
+    ) -> Pin<Box<dyn Future<Output = StepResult> + Send + '_>> {
+        // As the driver does: nothing aborts after the first try to commit.
+        self.is_over |= matches!(step, TransactionStep::Commit | TransactionStep::Abort);
+        Box::pin(self.place.carry(step))
+    }
+
+    fn kill(&self) -> BoxedTask {
+        let place = self.place.clone();
+        Box::pin(async move {
+            let _ = place.carry(TransactionStep::Abort).await;
+        })
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.is_over {
+            drop(self.place.carry(TransactionStep::Abort));
+        }
+    }
+}
+
+/// Whether the command would change a document that a transaction blocks. Nothing is written.
+pub(crate) fn is_blocked(world: &World, command: &dyn SentCommand) -> bool {
+    let blocked = world.transactions.blocked();
+    if blocked.is_empty() {
+        return false;
+    }
+    let would_change = Rc::new(Cell::new(false));
+    let dry = Dry { blocked, would_change: Rc::clone(&would_change) };
+    Control::see_through(world.control, Some(Box::new(dry)));
+    command.copy().carry_out();
+    Control::see_through(world.control, None);
+    would_change.get()
+}
+
+/// A server that writes nothing, and notes whether it would have changed one of these documents.
+struct Dry {
+    blocked: Vec<LeaseDocument>,
+    would_change: Rc<Cell<bool>>,
+}
+
+impl Lens for Dry {
+    fn seen(&self, found: Option<LeaseDocument>, _now_ms: i64) -> Option<LeaseDocument> {
+        found
+    }
+
+    fn written(
+        &self,
+        before: Option<&LeaseDocument>,
+        after: Option<LeaseDocument>,
+        _now_ms: i64,
+    ) -> Option<LeaseDocument> {
+        if let Some(before) = before
+            && after.as_ref() != Some(before)
+            && self.blocked.contains(before)
+        {
+            self.would_change.set(true);
+        }
+        before.cloned()
+    }
+}
