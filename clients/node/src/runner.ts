@@ -90,9 +90,10 @@ export function attemptError(error: unknown): AttemptError {
   if ((error as Error)?.name === 'MongoOperationTimeoutError' && hasCode(cause)) {
     return attemptError(cause);
   }
-  // Replies are read exactly, and so are errors: the code is a number of BSON, and no user expects that.
-  const coded = error as { code?: unknown } | undefined;
-  if (coded?.code instanceof BSON.Int32) coded.code = coded.code.valueOf();
+  // Replies are read exactly, and so are errors: the code is a number of BSON, and no user expects that. The driver may
+  // have another copy of `bson` than we.
+  const coded = error as { code?: { _bsontype?: string; valueOf(): number } | number } | undefined;
+  if (typeof coded?.code === 'object' && coded.code?._bsontype === 'Int32') coded.code = coded.code.valueOf();
   const { name, code, codeName, message, errorLabels, errorLabelSet } = error as {
     name?: string;
     code?: unknown;

@@ -20,6 +20,8 @@ function texts(proxy) {
 
 function textOf(command) {
   const shown = Object.fromEntries(Object.entries(command).filter(([field]) => !ADDED.includes(field)));
+  // The library gives a majority a time limit of its own.
+  if (shown.writeConcern) delete (shown.writeConcern = { ...shown.writeConcern }).wtimeout;
   // Where a stream begins, and what else a driver says of it.
   const told = shown.aggregate ? shown.pipeline.slice(1) : shown;
   return BSON.EJSON.stringify(told, { relaxed: false })

@@ -6,12 +6,9 @@ import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import Koa from 'koa';
-import mongoose from 'mongoose';
 import { service } from '../examples/fastify.mjs';
 import { oneAtATime } from '../examples/koa.mjs';
-import { sendInvoice } from '../examples/mongoose.mjs';
-import { LeaseManager } from '../index.mjs';
-import { World, queueOf, uri } from './help.mjs';
+import { World, queueOf } from './help.mjs';
 
 test('Fastify: a lock for each key, and a graceful close', async (t) => {
   const world = World.of(t);
@@ -68,34 +65,6 @@ test('Koa: of two servers, one handles a key at a time', async (t) => {
   finish();
   assert.equal(await (await slow).text(), 'true');
   assert.equal(await rust.ask('try route:slow', ''), 'granted');
-});
-
-test('Mongoose: an invoice is sent once, by one of many, and never by one whose lease is over', async (t) => {
-  const world = World.of(t);
-  const connection = await mongoose.createConnection(uri, { dbName: world.name }).asPromise();
-  world.onEnd(() => connection.close());
-  const make = () => new LeaseManager(connection, { ensureIndexes: true });
-  const managers = [make(), make(), make()];
-  for (const leases of managers) world.onEnd(() => leases.close());
-  const Invoice = connection.model('Invoice', new mongoose.Schema({ _id: Number, state: String }));
-  await Invoice.create([{ _id: 1, state: 'new' }, { _id: 2, state: 'new' }]);
-  const sent = [];
-  const send = async (number) => sent.push(number);
-  const rust = await world.rust();
-  await rust.ask('acquire invoice:1', 'granted');
-  const done = managers.map((leases) => sendInvoice(leases, Invoice, 1, send));
-  await queueOf(connection.db, 'invoice:1', managers.length);
-  assert.deepEqual(sent, []);
-  await rust.ask('release invoice:1', 'Released');
-  assert.deepEqual((await Promise.all(done)).sort(), [false, false, true]);
-  assert.deepEqual(sent, [1]);
-  // While it sends, another program takes the lease over.
-  const takeOver = () => connection.db.collection('locks').updateOne({ name: 'invoice:2' }, {
-    $set: { value: 'foreign', expiresAt: new Date(Date.now() + 60_000) },
-  });
-  const late = sendInvoice(managers[0], Invoice, 2, takeOver);
-  await assert.rejects(late, { code: 'LOST' });
-  assert.equal((await Invoice.findById(2)).state, 'new');
 });
 
 const quickstart = fileURLToPath(new URL('../examples/quickstart.mjs', import.meta.url));

@@ -3,13 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { LeaseManager, fencedUpdate } from '../index.mjs';
-import { World, driver, uri } from './help.mjs';
-
-/** Lets another program take the lease over, as it may once the lease has expired by its clock. */
-function takeOver(world, name) {
-  const changes = { value: 'foreign', expiresAt: new Date(Date.now() + 60_000) };
-  return world.db().collection('locks').updateOne({ name }, { $set: changes });
-}
+import { World, mongooseOfDriver, takeOver, uri } from './help.mjs';
 
 test("a stale transaction is refused before the user's write", async (t) => {
   const world = World.of(t);
@@ -66,11 +60,8 @@ test('a take-over waits for the commit, and a renewal of others does not', async
   await other.release();
 });
 
-// Mongoose has a driver of its own, version 7: its tests are of the run with that one.
-const testWithMongoose = driver === '6' ? () => undefined : test;
-
-testWithMongoose('within Mongoose, a loss ends the transaction', async (t) => {
-  const { default: mongoose } = await import('mongoose');
+test('within Mongoose, a loss ends the transaction', async (t) => {
+  const { default: mongoose } = await import(mongooseOfDriver);
   const world = World.of(t);
   const connection = await mongoose.createConnection(uri, { dbName: world.name }).asPromise();
   world.onEnd(() => connection.close());

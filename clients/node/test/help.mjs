@@ -9,6 +9,8 @@ import { LeaseManager } from '../index.mjs';
 export const uri = process.env.MONGO_LEASE_URI;
 /** The major version of the driver: the same tests run with both. */
 export const driver = process.env.MONGO_LEASE_DRIVER ?? '7';
+/** Mongoose with a driver of its own of this version, and with the other: Mongoose 8 has 6, and Mongoose 9 has 7. */
+export const [mongooseOfDriver, otherMongoose] = driver === '6' ? ['mongoose8', 'mongoose'] : ['mongoose', 'mongoose8'];
 const beside = process.env.MONGO_LEASE_BESIDE;
 let number = 0;
 
@@ -153,6 +155,12 @@ export async function within(milliseconds, promise) {
   } finally {
     clearTimeout(timer);
   }
+}
+
+/** Lets another program take the lease over, as it may once the lease has expired by its clock. */
+export function takeOver(world, name) {
+  const changes = { value: 'foreign', expiresAt: new Date(Date.now() + 60_000) };
+  return world.db().collection('locks').updateOne({ name }, { $set: changes });
 }
 
 /** Waits until the queue of this lease has so many entries. */

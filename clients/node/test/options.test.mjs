@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { BSON, Long, ObjectId } from 'mongodb';
 import { LeaseManager, fencedUpdate } from '../index.mjs';
-import { World, driver, ownServer, queueOf, uri } from './help.mjs';
+import { World, mongooseOfDriver, ownServer, queueOf, uri } from './help.mjs';
 
 const OPTIONS = {
   'no option': {},
@@ -253,16 +253,13 @@ test('every call, with the defaults of a cluster', async (t) => {
   }
 });
 
-// Mongoose has a driver of its own, version 7: its tests are of the run with that one.
-const describeMongoose = driver === '6' ? () => undefined : describe;
-
-describeMongoose('every call through Mongoose, with', { concurrency: 4 }, () => {
+describe('every call through Mongoose, with', { concurrency: 4 }, () => {
   for (const what of [
     'no option', 'readPreference secondaryPreferred', 'w 0', 'readConcern snapshot', 'a strict stable API', 'ignoreUndefined',
     'useBigInt64', 'promoteValues false', 'raw',
   ]) {
     test(what, async (t) => {
-      const { default: mongoose } = await import('mongoose');
+      const { default: mongoose } = await import(mongooseOfDriver);
       const world = World.of(t);
       const options = { dbName: world.name, monitorCommands: true, ...OPTIONS[what] };
       const connection = await mongoose.createConnection(uri, options).asPromise();

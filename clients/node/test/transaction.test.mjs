@@ -1,4 +1,4 @@
-// `transaction`: with both drivers that are supported, and with Mongoose.
+// `transaction`, with both drivers that are supported.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -9,7 +9,7 @@ import { UUID } from 'mongodb';
 import {
   CommitUnknownError, LeaseBusyError, LeaseLostError, LeaseManager, TransactionTooLongError, inMemory,
 } from '../index.mjs';
-import { PATIENCE, World, driver, lossOf, ownServer, queueOf, uri, within } from './help.mjs';
+import { PATIENCE, World, lossOf, ownServer, queueOf, takeOver, uri, within } from './help.mjs';
 import { Proxy } from './proxy.mjs';
 
 /** A manager, its client, and a collection beside the leases. */
@@ -29,12 +29,6 @@ function sentBy(client) {
 
 const named = (sent, name) => sent.filter(({ commandName }) => commandName === name);
 const guards = (sent) => named(sent, 'update').filter(({ command }) => command.update === 'locks' && command.autocommit === false);
-
-/** Lets another program take the lease over, as it may once the lease has expired by its clock. */
-function takeOver(world, name) {
-  const changes = { value: 'foreign', expiresAt: new Date(Date.now() + 60_000) };
-  return world.db().collection('locks').updateOne({ name }, { $set: changes });
-}
 
 /** Writes the document from another client. A transaction that nobody aborts keeps it from that for a minute. */
 async function writeBeside(world, _id) {
@@ -632,83 +626,4 @@ test('a queue is served while transactions go on', async (t) => {
   await granted.transaction((session) => theirs.insertOne({ _id: 2 }, { session }));
   assert.equal(await papers.countDocuments(), 2);
   await granted.release();
-});
-
-// Mongoose has a driver of its own, version 7: its tests are of the run with that one.
-const describeMongoose = driver === '6' ? () => undefined : describe;
-
-describeMongoose('with Mongoose', () => {
-  async function connect(t, options = {}) {
-    const { default: mongoose } = await import('mongoose');
-    const world = World.of(t);
-    const own = new mongoose.Mongoose();
-    for (const [name, value] of Object.entries(options)) own.set(name, value);
-    const connection = await own.createConnection(uri, { dbName: world.name }).asPromise();
-    world.onEnd(() => connection.close());
-    const schema = new mongoose.Schema({ _id: Number, state: String });
-    const Order = connection.model('Order', schema);
-    await Order.createCollection();
-    const manager = (of) => {
-      const leases = new LeaseManager(of, { ensureIndexes: true });
-      world.onEnd(() => leases.close());
-      return leases;
-    };
-    return { world, connection, Order, manager };
-  }
-
-  for (const what of ['a connection', 'its db']) {
-    test(`models take the session of a manager of ${what}`, async (t) => {
-      const { world, connection, Order, manager } = await connect(t);
-      const leases = manager(what === 'its db' ? connection.db : connection);
-      const lease = await leases.acquire('order:1');
-      const result = await lease.transaction(async (session) => {
-        await Order.create([{ _id: 1, state: 'new' }], { session });
-        await Order.updateOne({ _id: 1 }, { state: 'sent' }, { session });
-        return (await Order.findById(1).session(session)).state;
-      });
-      assert.equal(result, 'sent');
-      assert.equal((await Order.findById(1)).state, 'sent');
-      await takeOver(world, 'order:1');
-      const late = lease.transaction((session) => Order.updateOne({ _id: 1 }, { state: 'late' }, { session }));
-      await assert.rejects(late, { code: 'LOST' });
-      assert.equal((await Order.findById(1)).state, 'sent');
-      const error = new Error('my own');
-      const other = await leases.acquire('order:2');
-      await assert.rejects(other.transaction(() => Promise.reject(error)), error);
-    });
-  }
-
-  test('documents that a try has saved are saved again by the next one', async (t) => {
-    const { connection, Order, manager } = await connect(t);
-    const lease = await manager(connection).acquire('order:1');
-    const order = new Order({ _id: 1, state: 'new' });
-    let tries = 0;
-    await lease.transaction(async (session) => {
-      tries += 1;
-      await order.save({ session });
-      if (tries === 1) await lease.renew();
-    });
-    assert.equal(tries, 2);
-    assert.equal((await Order.findById(1)).state, 'new');
-  });
-
-  test('operations find the session by themselves, where Mongoose is told so', async (t) => {
-    const { connection, Order, manager } = await connect(t, { transactionAsyncLocalStorage: true });
-    const lease = await manager(connection).acquire('order:1');
-    const aborted = lease.transaction(async () => {
-      await Order.create({ _id: 1, state: 'new' });
-      throw new Error('no');
-    });
-    await assert.rejects(aborted, /^Error: no$/);
-    assert.equal(await Order.countDocuments(), 0);
-  });
-
-  test("a guard is refused where Mongoose's session has no transaction", async (t) => {
-    const { connection, manager } = await connect(t);
-    const lease = await manager(connection).acquire('order:1');
-    const session = await connection.startSession();
-    await assert.rejects(lease.guard(session), { code: 'INVALID_OPTION', option: 'session' });
-    await connection.transaction((its) => lease.guard(its));
-    await session.endSession();
-  });
 });

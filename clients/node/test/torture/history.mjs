@@ -59,3 +59,6 @@ export class Random {
 }
 
 export const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** A sleep that nobody may wait for in the end: it does not count as something that the process has left. */
+export const aside = (ms) => new Promise((resolve) => setTimeout(resolve, ms).unref());

@@ -1,6 +1,7 @@
 // One hold of a lease, from the grant to its end, as the Rust workers do it.
 
 import { sleep } from './history.mjs';
+import { transact } from './ledger.mjs';
 
 const LOOK_MS = 25;
 // How much a renewal must add to get a line in the history.
@@ -17,7 +18,8 @@ export function anyPlan(random, ttl) {
   // One that holds on without renewing learns when its lease is over.
   const renews = end !== 'hold-on' && random.happens(0.9);
   if (end === 'hold-on') holdMs = ttl * 2;
-  return { ttl, holdMs, renews, end, writes: 40, renewals: end === 'hold-on' ? 0 : 6 };
+  const renewals = end === 'hold-on' ? 0 : 6;
+  return { ttl, holdMs, renews, end, writes: 40, renewals, transactions: 10 };
 }
 
 /** Holds a lease, writes to the resource, and ends the lease. */
@@ -66,12 +68,13 @@ async function untilTheEnd(holder, random, plan, belief) {
     }
     if (history.now() >= end) return false;
     const chance = random.within(0, 100);
-    if (chance < plan.writes) await write(holder, false);
-    else if (chance < plan.writes + plan.renewals) {
+    const { writes, renewals, transactions } = plan;
+    if (chance < writes) await write(holder, false);
+    else if (chance < writes + renewals) {
       // Two renewals side by side, a little apart. One that fails changes nothing, or the lease reports it.
       const renew = () => lease.renew().catch(() => {});
       await Promise.all([renew(), sleep(random.within(0, 40)).then(renew)]);
-    }
+    } else if (chance < writes + renewals + transactions) await transact(holder, random, plan.ttl);
     await sleep(LOOK_MS);
   }
 }

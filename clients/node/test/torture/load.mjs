@@ -12,7 +12,7 @@ const CONTENDED = 0.02;
 // How long the call after a load may take: its wait, and the margin of the checker.
 const PATIENCE_MS = WAIT_MS + 1100;
 // It is released at once.
-const BRIEF = { ttl: TTL_MS, holdMs: 0, renews: false, end: 'release', writes: 0, renewals: 0 };
+const BRIEF = { ttl: TTL_MS, holdMs: 0, renews: false, end: 'release', writes: 0, renewals: 0, transactions: 0 };
 
 /** Makes the calls of a load, each with a release, and reports when they have ended. */
 export async function bear(worker, leases, number, calls) {

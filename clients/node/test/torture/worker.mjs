@@ -7,6 +7,7 @@ import { MongoClient } from 'mongodb';
 import { LeaseManager } from '../../index.mjs';
 import { History, Random, sleep } from './history.mjs';
 import { anyPlan, hold } from './hold.mjs';
+import { LEDGER } from './ledger.mjs';
 import { bear } from './load.mjs';
 import { Resource } from './resource.mjs';
 import { exclusive, optionsOf, shared } from './wish.mjs';
@@ -131,7 +132,9 @@ async function build(worker) {
     heartbeatFrequencyMS: 500,
     serverSelectionTimeoutMS: 5000,
   });
-  const leases = new LeaseManager(client.db(orders.database), {
+  const database = client.db(orders.database);
+  Object.assign(worker, { client, ledger: database.collection(LEDGER) });
+  const leases = new LeaseManager(database, {
     owner: orders.id,
     ttl: 3000,
     maxClockSkew: orders.max_clock_skew_ms,
