@@ -109,7 +109,7 @@ impl Under {
         match is_undone {
             true => {
                 self.world.store.roll_back();
-                self.world.transactions.abort_all();
+                self.world.transactions.abort_all(&self.world);
             }
             false => self.world.store.confirm_all(),
         }
@@ -156,7 +156,7 @@ impl Under {
     async fn server(&self, kind: Kind) {
         self.world.change_server(|health| change_server(health, kind, true));
         if let Kind::Primary { ahead } = kind {
-            self.world.transactions.abort_all();
+            self.world.transactions.abort_all(&self.world);
             let skew = i64::try_from(self.plan.max_clock_skew_ms).unwrap_or(0);
             // The next primary's date counts from its election on.
             sleep_ms(self.fault.lasts_ms / 2).await;

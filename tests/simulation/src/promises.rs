@@ -127,6 +127,12 @@ impl<'a> Sight<'a> {
         !self.plan.faults.iter().any(ails)
     }
 
+    /// Whether a transaction blocked the lease's document in this time: then all other commands on it take long.
+    pub(crate) fn is_blocked(&self, name: &str, from: Nanos, to: Nanos) -> bool {
+        let mut of_name = self.history.blockages.iter().filter(|it| it.name == name);
+        of_name.any(|it| it.times.start < to && from < it.times.end)
+    }
+
     pub(crate) fn grant_ended(&self, grant: GrantKey<'_>) -> Nanos {
         let ended = self.facts.grants_ended.get(&grant);
         ended.map_or(Nanos::MAX, |wall| self.evidence().moment(*wall))
@@ -247,6 +253,7 @@ impl<'a> Sight<'a> {
                 let waits = gone.is_none_or(|gone| gone > over + self.margin());
                 let from = over.saturating_sub(AFTERMATH + 2 * self.evidence().terms.waiter_ttl);
                 let waits = waits && !self.history.excused.contains(call.id);
+                let waits = waits && !self.is_blocked(call.name, from, over);
                 if waits && self.is_calm(call.by, from, over) {
                     let text = format!("the entry of {} for {} expired", call.id, call.name);
                     self.add("Entry", over, (call.name, call.id), text);

@@ -19,6 +19,7 @@ use crate::fleet::Fleet;
 use crate::neighbours::{self, SPOILT, is_operated};
 use crate::plan::{Fault, Kind, Plan, ROUND_MS};
 use crate::promises::{Broken, broken};
+use crate::transactions::Blockage;
 use crate::workload::LAST_MS;
 use crate::world::{COLLECTION, StreamNews, World, sleep_ms};
 use crate::writes::{self, BrokenWrite, broken_by};
@@ -51,6 +52,8 @@ pub struct History {
     pub excused: BTreeSet<String>,
     /// The news of change streams.
     pub streams: StreamNews,
+    /// The times in which transactions blocked a lease's document.
+    pub blockages: Vec<Blockage>,
     /// The slow attempts, with their calls: when each left its process, and when the process heard of its end.
     pub attempts: Vec<(String, Nanos, Nanos)>,
     /// The writes that break a promise by themselves.
@@ -91,7 +94,7 @@ pub fn run(plan: &Plan, control: Option<&'static Control>) -> History {
     let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime is built");
     let plan = Arc::new(plan.clone());
     Control::begin(control);
-    let (records, changes, left, (attempts, repeated), [renewing, excused], streams) = runtime
+    let (records, changes, left, (attempts, repeated), [renewing, excused], of_server) = runtime
         .block_on(async {
             let world = World::new(plan.seed, control);
             let left = happen(&world, &plan).await;
@@ -101,7 +104,7 @@ pub fn run(plan: &Plan, control: Option<&'static Control>) -> History {
                 left,
                 (world.take_attempts(), world.applied.take_repeated()),
                 [world.take_renewing(), world.take_excused()],
-                world.take_streams(),
+                (world.take_streams(), world.transactions.take_blockages()),
             )
         });
     Control::begin(None);
@@ -127,7 +130,8 @@ pub fn run(plan: &Plan, control: Option<&'static Control>) -> History {
         terms,
         left,
     };
-    History { evidence, renewing, excused, streams, attempts, broken_writes, repeated }
+    let (streams, blockages) = of_server;
+    History { evidence, renewing, excused, streams, blockages, attempts, broken_writes, repeated }
 }
 
 fn allowances(plan: &Plan) -> Allowances {

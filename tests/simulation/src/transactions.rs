@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use mongo_lease::simulated::{
     BoxedTask, Lens, SentCommand, SimulatedSession, TransactionFailure, TransactionStep,
 };
+use mongo_lease_checker::Nanos;
 use mongo_lease_checker::history::What;
 use mongo_lease_core::commands::Guard;
 use mongo_lease_core::rules::{Instant, millis_up};
@@ -39,6 +41,16 @@ pub(crate) struct Transactions {
     numbers: AtomicU64,
     /// Notified when a document is blocked no more.
     unblocked: Notify,
+    blockages: Mutex<Vec<Blockage>>,
+}
+
+/// A time in which a lease's document was blocked.
+#[derive(Clone, Debug)]
+pub struct Blockage {
+    /// The lease.
+    pub name: String,
+    /// From when until when.
+    pub times: Range<Nanos>,
 }
 
 /// One transaction, as the server knows it.
@@ -54,6 +66,7 @@ struct Guarded {
     guard: Guard,
     sent: Instant,
     written: tokio::time::Instant,
+    from: Nanos,
 }
 
 /// The line that a transaction writes beside its guard.
@@ -83,14 +96,26 @@ impl Transactions {
         self.unblocked.notified()
     }
 
+    /// The times in which documents were blocked.
+    pub(crate) fn take_blockages(&self) -> Vec<Blockage> {
+        std::mem::take(&mut *locked(&self.blockages))
+    }
+
     /// The primary has gone, and with it all that was open.
-    pub(crate) fn abort_all(&self) {
-        for state in locked(&self.all).values_mut() {
-            if matches!(state, State::Open(..)) {
-                *state = State::Aborted;
-            }
+    pub(crate) fn abort_all(&self, world: &World) {
+        let numbers: Vec<u64> = locked(&self.all).keys().copied().collect();
+        numbers.into_iter().for_each(|number| self.abort(world, number));
+    }
+
+    /// The transaction is in this state now. Returns the one before.
+    fn become_(&self, world: &World, number: u64, state: State) -> Option<State> {
+        let before = locked(&self.all).insert(number, state);
+        if let Some(State::Open(_, Some(guarded))) = &before {
+            let name = guarded.guard.key.name().to_owned();
+            locked(&self.blockages).push(Blockage { name, times: guarded.from..world.now() });
+            self.unblocked.notify_waiters();
         }
-        self.unblocked.notify_waiters();
+        before
     }
 
     fn new_number(&self) -> u64 {
@@ -101,13 +126,11 @@ impl Transactions {
         locked(&self.all).contains_key(&number)
     }
 
-    fn abort(&self, number: u64) {
-        let mut all = locked(&self.all);
-        if !matches!(all.get(&number), Some(State::Committed)) {
-            all.insert(number, State::Aborted);
+    fn abort(&self, world: &World, number: u64) {
+        let is_committed = matches!(locked(&self.all).get(&number), Some(State::Committed));
+        if !is_committed {
+            self.become_(world, number, State::Aborted);
         }
-        drop(all);
-        self.unblocked.notify_waiters();
     }
 
     /// The server carries a step out, now.
@@ -120,15 +143,13 @@ impl Transactions {
         let document = world.store.on_server(COLLECTION, |leases| leases.get(&line.name).cloned());
         match step {
             TransactionStep::Abort => {
-                self.abort(number);
+                self.abort(world, number);
                 return Ok(true);
             }
             TransactionStep::Commit => {
-                let state = locked(&self.all).insert(number, State::Aborted);
-                self.unblocked.notify_waiters();
-                return match state {
+                return match self.become_(world, number, State::Aborted) {
                     Some(State::Committed) => {
-                        locked(&self.all).insert(number, State::Committed);
+                        self.become_(world, number, State::Committed);
                         Ok(true)
                     }
                     Some(State::Open(found, guarded)) => {
@@ -136,7 +157,7 @@ impl Transactions {
                         if guarded.is_some() && found.as_deref() != document.as_ref() {
                             return Err(TransactionFailure::Gone);
                         }
-                        locked(&self.all).insert(number, State::Committed);
+                        self.become_(world, number, State::Committed);
                         commit(world, line, guarded);
                         Ok(true)
                     }
@@ -161,7 +182,8 @@ impl Transactions {
         }
         let is_there = guarded_document(document, &guard, sent, 0).is_some();
         if is_there {
-            *guarded = Some(Guarded { guard, sent, written: tokio::time::Instant::now() });
+            let (written, from) = (tokio::time::Instant::now(), world.now());
+            *guarded = Some(Guarded { guard, sent, written, from });
         }
         Ok(is_there)
     }
@@ -184,7 +206,7 @@ fn guarded_document(
 
 /// Carries out what the transaction has written, by the server's date of then.
 fn commit(world: &World, line: &Line, guarded: Option<Guarded>) {
-    if let Some(Guarded { guard, sent, written }) = guarded {
+    if let Some(Guarded { guard, sent, written, .. }) = guarded {
         let ago_ms = i64::try_from(written.elapsed().as_millis()).unwrap_or(0);
         world.store.in_the_past(ago_ms, || {
             world.store.on_server(COLLECTION, |leases| {
@@ -256,7 +278,7 @@ impl Place {
             let (world, number) = (Arc::clone(world), *number);
             tokio::spawn(async move {
                 sleep_ms(LIFETIME_MS).await;
-                world.transactions.abort(number);
+                world.transactions.abort(&world, number);
             });
         }
         world.transactions.carry_out(world, (*number, line), step)
