@@ -85,6 +85,8 @@ enum Case {
     Tombstones,
     /// Permits of a semaphore, and shared leases.
     Permits,
+    /// Transactions under a lease, beside the driver's own.
+    Transactions,
 }
 
 #[tokio::main]
@@ -153,6 +155,7 @@ impl Case {
             Case::Streams => cases::streams::measure(extent, report).await,
             Case::Tombstones => cases::tombstones::measure(extent, report).await,
             Case::Permits => cases::permits::measure(extent, report).await,
+            Case::Transactions => cases::transactions::measure(extent, report).await,
         }
     }
 }

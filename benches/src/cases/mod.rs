@@ -12,4 +12,5 @@ pub(crate) mod overload;
 pub(crate) mod permits;
 pub(crate) mod streams;
 pub(crate) mod tombstones;
+pub(crate) mod transactions;
 pub(crate) mod waiting;

@@ -185,16 +185,3 @@ async fn of_a_damaged_document_a_guard_and_a_renewal_report_it() {
     // The earlier grant is held until its time is over.
     assert!(lease.is_valid());
 }
-
-/// 20 renewals would be due while it is open. The last third of the validity is the lease's own.
-#[tokio::test]
-async fn the_leases_own_renewals_do_not_make_it_conflict() {
-    let (database, leases) = crate::common::setup().await;
-    let work = work_of(&database).await;
-    let lease = leases.acquire("a").ttl(Duration::from_secs(15)).await.unwrap();
-    for number in 0..3 {
-        let tx = written(&lease, &work).await.unwrap();
-        tx.commit().await.unwrap();
-        assert_eq!(count(&work).await, number + 1);
-    }
-}
