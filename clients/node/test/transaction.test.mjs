@@ -541,8 +541,8 @@ test('it waits for a renewal that is under way', async (t) => {
   const renewal = new Promise((resolve) => {
     client.on('commandStarted', ({ commandName }) => commandName === 'update' && resolve());
   });
-  // The server takes its time for the renewal, and for nothing else.
-  await failCommand(world, world.name, 'update', { blockConnection: true, blockTimeMS: 400 }, { times: 1 });
+  // The server takes its time for the renewal, and for nothing else: most of the 1.2 s that a renewal has.
+  await failCommand(world, world.name, 'update', { blockConnection: true, blockTimeMS: 1000 }, { times: 1 });
   await renewal;
   await lease.transaction((session) => papers.insertOne({ _id: 1 }, { session }));
   assert.deepEqual(order.slice(0, 2), ['answered', 'begun']);
