@@ -172,7 +172,7 @@ impl Transactions {
             all.entry(number).or_insert_with(|| State::Open(document.clone().map(Box::new), None));
         let State::Open(found, guarded) = state else { return Err(TransactionFailure::Gone) };
         let TransactionStep::Guard { guard, sent } = step else { return Ok(true) };
-        // In the control it is as if the lease had no document.
+        // In the control a guard that writes nothing is answered as one that does.
         if world.is("unguarded") {
             return Ok(true);
         }
