@@ -118,8 +118,8 @@ pub(crate) async fn until_answered<T>(
     until_one_is_answered(&mut StartedAttempts::new(), clock, policy, start_attempt, ends).await
 }
 
-/// The same for a command whose earlier attempts may be under way. Their answers count too, and while one of them is
-/// applied, and waits for a majority, no other one is started.
+/// The same for a command that went on in another form, while attempts in the former one may be under way. While one of
+/// those is applied, and waits for a majority, no other one is started, and its answer counts. Other answers do not.
 pub(crate) async fn until_one_is_answered<T>(
     started: &mut StartedAttempts<T>,
     clock: &Clock,
@@ -127,7 +127,7 @@ pub(crate) async fn until_one_is_answered<T>(
     mut start_attempt: impl FnMut(AttemptTime) -> Pending<T>,
     ends: fn(&Failure) -> bool,
 ) -> AttemptResult<Answer<T>> {
-    started.has_newest = false;
+    started.go_on();
     // Made at the first failure, as most commands have none.
     let mut delays = None;
     let mut earlier = PriorEffect::NotApplied;
@@ -139,7 +139,7 @@ pub(crate) async fn until_one_is_answered<T>(
             next_attempt_at = started.newest_is_over(now, policy.attempt_timeout);
             if now >= next_attempt_at {
                 next_attempt_at = now.after(policy.attempt_timeout);
-                started.push(start_attempt(policy.attempt_time()));
+                started.all.push(start_attempt(policy.attempt_time()));
             }
         }
         let wake_at = next_attempt_at.min(policy.deadline);
@@ -185,27 +185,28 @@ pub(crate) async fn until_one_is_answered<T>(
 /// A few at most, in a list: `FuturesUnordered` wakes its task after each poll, which makes the task poll again.
 pub(crate) struct StartedAttempts<T> {
     all: Vec<Pending<T>>,
-    /// Whether the newest one was started for the answer that is awaited now.
-    has_newest: bool,
+    /// Those in a former form, which were sent.
+    former: Vec<Pending<T>>,
 }
 
 impl<T> StartedAttempts<T> {
     pub(crate) fn new() -> StartedAttempts<T> {
-        StartedAttempts { all: Vec::new(), has_newest: false }
+        StartedAttempts { all: Vec::new(), former: Vec::new() }
     }
 
-    fn push(&mut self, attempt: Pending<T>) {
-        self.all.push(attempt);
-        self.has_newest = true;
+    /// From now on the attempts have another form.
+    fn go_on(&mut self) {
+        self.former.extend(self.all.drain(..).filter(Pending::was_sent_or_withdraw));
     }
 
     /// When the time of the newest attempt is over. One that waits in this process has not begun. Where any of them is
     /// applied, and waits for a majority, no other one is started.
     fn newest_is_over(&self, now: Instant, timeout: Duration) -> Instant {
-        if self.all.iter().any(Pending::is_applied) && !is_made(Mistake::AppliedRepeated) {
+        let mut all = self.all.iter().chain(&self.former);
+        if all.any(Pending::is_applied) && !is_made(Mistake::AppliedRepeated) {
             return Instant::FAR_FUTURE;
         }
-        match self.all.last().filter(|_| self.has_newest) {
+        match self.all.last() {
             Some(attempt) => attempt.sent_at().unwrap_or(now).after(timeout),
             None => now,
         }
@@ -213,7 +214,8 @@ impl<T> StartedAttempts<T> {
 
     /// Whether any of them may be applied. Those that were not sent are withdrawn.
     fn may_be_applied(&self) -> bool {
-        self.all.iter().filter(|attempt| attempt.was_sent_or_withdraw()).count() > 0
+        let of_this_form = self.all.iter().filter(|attempt| attempt.was_sent_or_withdraw());
+        of_this_form.count() > 0 || !self.former.is_empty()
     }
 
     /// Whether no task of the manager has run since the first of them was started.
@@ -226,6 +228,13 @@ impl<T> StartedAttempts<T> {
         for place in 0..self.all.len() {
             if let Poll::Ready(answer) = Pin::new(&mut self.all[place]).poll(context) {
                 self.all.remove(place);
+                return Poll::Ready(answer);
+            }
+        }
+        for place in (0..self.former.len()).rev() {
+            if let Poll::Ready(answer) = Pin::new(&mut self.former[place]).poll(context)
+                && self.former.remove(place).is_applied()
+            {
                 return Poll::Ready(answer);
             }
         }

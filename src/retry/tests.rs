@@ -86,40 +86,52 @@ async fn a_call_that_was_sent_may_have_been_applied() {
     assert!(!stage.is_withdrawn());
 }
 
-/// An answer may make its command go on in another form, while attempts in the first form are under way.
-#[tokio::test(start_paused = true)]
-async fn an_earlier_attempt_that_waits_for_a_majority_is_not_repeated_in_another_form() {
-    let clock = paused();
-    let (sender, mut attempts) = mpsc::unbounded_channel();
+/// Answers each in its turn, whose attempts come to the test, for a command that goes on in another form each time.
+fn two_forms(clock: &Clock) -> (mpsc::UnboundedReceiver<Attempt>, JoinHandle<[u32; 2]>) {
+    let (sender, attempts) = mpsc::unbounded_channel();
     let policy = RetryPolicy { attempt_timeout: SHORT, deadline: clock.now().after(LONG) };
-    let by_call = clock.clone();
-    let call = tokio::spawn(async move {
-        let mut started = StartedAttempts::new();
-        let mut answers = Vec::new();
-        for _ in 0..2 {
+    let clock = clock.clone();
+    let call = async move {
+        let (mut started, mut answers) = (StartedAttempts::new(), [0; 2]);
+        for answer in &mut answers {
             let start_attempt = |_| {
                 let (answer, stage, pending) = Pending::pair();
+                // At the end nobody listens any more.
                 let _ = sender.send((answer, stage));
                 pending
             };
-            let (clock, started) = (&by_call, &mut started);
-            let answer = until_one_is_answered(started, clock, policy, start_attempt, |_| false);
-            answers.push(answer.await.unwrap().reply);
+            let (clock, started) = (&clock, &mut started);
+            let answering = until_one_is_answered(started, clock, policy, start_attempt, |_| false);
+            *answer = answering.await.unwrap().reply;
         }
         answers
-    });
-    let mut sent = async || {
-        let (answer, stage): Attempt = attempts.recv().await.unwrap();
-        assert!(stage.send(clock.now()));
-        (answer, stage)
     };
-    let ((first, _), (second, stage)) = (sent().await, sent().await);
-    assert!(first.send(Ok(1)).is_ok());
-    // Another form goes out at once.
-    let (_third, _) = sent().await;
-    let _ = stage.note_applied();
-    clock.sleep(SHORT * 10).await;
-    assert!(attempts.try_recv().is_err(), "a fourth one was sent");
-    assert!(second.send(Ok(2)).is_ok());
-    assert_eq!(call.await.unwrap(), [1, 2]);
+    (attempts, tokio::spawn(call))
+}
+
+/// An answer may make its command go on in another form, while attempts in the first form are under way.
+#[tokio::test(start_paused = true)]
+async fn of_attempts_in_a_former_form_only_one_that_waits_for_a_majority_counts() {
+    for is_applied in [true, false] {
+        let clock = paused();
+        let (mut attempts, call) = two_forms(&clock);
+        let mut sent = async || {
+            let (answer, stage): Attempt = attempts.recv().await.unwrap();
+            assert!(stage.send(clock.now()));
+            (answer, stage)
+        };
+        let ((first, _), (second, stage)) = (sent().await, sent().await);
+        assert!(first.send(Ok(1)).is_ok());
+        // The other form goes out at once.
+        let (third, _) = sent().await;
+        if is_applied {
+            let _ = stage.note_applied();
+            clock.sleep(SHORT * 10).await;
+            assert!(attempts.try_recv().is_err(), "a fourth one was sent");
+        }
+        assert!(second.send(Ok(2)).is_ok());
+        clock.sleep(SHORT / 2).await;
+        assert_eq!(third.send(Ok(3)).is_err(), is_applied);
+        assert_eq!(call.await.unwrap(), if is_applied { [1, 2] } else { [1, 3] });
+    }
 }

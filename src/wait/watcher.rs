@@ -44,9 +44,20 @@ enum StreamEnd {
     Failed {
         reason: String,
         failure: StreamFailure,
-        /// For how long it has worked; `None` if it has reported nothing.
+        /// Whether calls relied on it.
+        was_open: bool,
+        /// For how long it has worked, and left room for other commands.
         worked: Option<Duration>,
     },
+}
+
+/// The state of a stream that is followed.
+#[derive(Default)]
+struct Followed {
+    /// Calls rely on it.
+    is_open: bool,
+    /// When a ping had passed for the first time within one read.
+    works_since: Option<Instant>,
 }
 
 impl Watcher {
@@ -68,16 +79,14 @@ impl Watcher {
                 clock.sleep(clock.about(reopening.later())).await;
                 continue;
             }
-            let (reason, failure, worked) = match self.watch(since).await {
-                StreamEnd::Idle => {
-                    (reopening, is_polling) = (Reopening::default(), false);
-                    continue;
-                }
-                StreamEnd::Failed { reason, failure, worked } => (reason, failure, worked),
+            let StreamEnd::Failed { reason, failure, was_open, worked } = self.watch(since).await
+            else {
+                (reopening, is_polling) = (Reopening::default(), false);
+                continue;
             };
             self.waiters.stream_is_gone();
             // Reported once, not at each try.
-            if worked.is_some() || !is_polling {
+            if was_open || !is_polling {
                 self.polling.begins(&self.events, reason);
             }
             is_polling = true;
@@ -100,23 +109,24 @@ impl Watcher {
                     Advice::Retry | Advice::CheckIndexes if is_answered => StreamFailure::Passing,
                     Advice::Retry | Advice::CheckIndexes | Advice::Stop => StreamFailure::Lasting,
                 };
-                StreamEnd::Failed { reason: Error::from(failed).to_string(), failure, worked: None }
+                let reason = Error::from(failed).to_string();
+                StreamEnd::Failed { reason, failure, was_open: false, worked: None }
             }
         }
     }
 
     async fn follow(&self, mut stream: EventStream, since: Option<Token>) -> StreamEnd {
-        let (mut opened, mut was_idle) = (None, false);
+        let (mut followed, mut was_idle) = (Followed::default(), false);
         let mut passing = pin!(self.a_ping_passes());
         let mut sent_at = self.runner.clock().now().after(BESIDE);
-        let failed = |reason: String, failure, opened: Option<Instant>| {
-            let worked = opened.map(|at| self.runner.clock().now().since(at));
-            StreamEnd::Failed { reason, failure, worked }
+        let failed = |reason: String, failure, followed: Followed| {
+            let worked = followed.works_since.map(|at| self.runner.clock().now().since(at));
+            StreamEnd::Failed { reason, failure, was_open: followed.is_open, worked }
         };
         loop {
             let mut has_passed = false;
             let began = self.runner.clock().now();
-            if opened.is_some() {
+            if followed.is_open {
                 // Repeated in each read: other commands may have come to the pool since. The first test goes on across
                 // events, which may arrive without a pause.
                 passing.set(self.a_ping_passes());
@@ -131,16 +141,22 @@ impl Watcher {
                         heard = &mut next => break heard,
                         () = self.runner.clock().sleep_until(silent_at) => {
                             let reason = format!("the change stream was silent for {SILENCE:?}");
-                            return failed(reason, StreamFailure::Passing, opened);
+                            return failed(reason, StreamFailure::Passing, followed);
                         }
                         passed = &mut passing, if !has_passed => {
                             if let Err(reason) = passed {
-                                return failed(reason, StreamFailure::Lasting, opened);
+                                return failed(reason, StreamFailure::Lasting, followed);
                             }
-                            self.stream_works(since, &mut opened);
+                            let now = self.runner.clock().now();
+                            if !followed.is_open {
+                                followed.is_open = true;
+                                self.stream_is_open(since, now);
+                            }
                             // A ping from before this read may have had the connection of the one before.
                             has_passed = began <= sent_at;
-                            if !has_passed {
+                            if has_passed {
+                                followed.works_since.get_or_insert(now);
+                            } else {
                                 passing.set(self.a_ping_passes());
                                 sent_at = self.runner.clock().now().after(BESIDE);
                             }
@@ -153,7 +169,7 @@ impl Watcher {
                 Ok(Heard::NotOurs) => {}
                 Ok(Heard::Closed) => {
                     const REASON: &str = "the server closed the change stream";
-                    return failed(REASON.to_owned(), StreamFailure::Passing, opened);
+                    return failed(REASON.to_owned(), StreamFailure::Passing, followed);
                 }
                 Ok(Heard::Idle) => {
                     let is_idle = !self.waiters.has_queued();
@@ -164,7 +180,7 @@ impl Watcher {
                 }
                 Err(error) => {
                     let reason = Error::from(error).to_string();
-                    return failed(reason, StreamFailure::Passing, opened);
+                    return failed(reason, StreamFailure::Passing, followed);
                 }
             }
         }
@@ -184,13 +200,9 @@ impl Watcher {
     }
 
     /// From now on all waiters rely on the stream.
-    fn stream_works(&self, since: Option<Token>, opened: &mut Option<Instant>) {
-        if opened.is_none() {
-            let now = self.runner.clock().now();
-            *opened = Some(now);
-            self.waiters.stream_is_open(since, now);
-            self.polling.ends(&self.events);
-        }
+    fn stream_is_open(&self, since: Option<Token>, now: Instant) {
+        self.waiters.stream_is_open(since, now);
+        self.polling.ends(&self.events);
     }
 
     /// Whether a command gets through while the stream has its connection: the streams of several managers may use the

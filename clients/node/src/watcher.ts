@@ -20,7 +20,7 @@ const PASSING_MS = 1000;
 interface Ended {
   // `passing`: it may work again at any moment. `lasting`: the next try may well end in the same way.
   why: 'idle' | 'passing' | 'lasting';
-  /** For how long it has worked, in milliseconds; undefined if it has reported nothing. */
+  /** For how long it has worked, and left room for other commands, in milliseconds. */
   worked?: number;
 }
 
@@ -111,7 +111,9 @@ export class Watcher {
 
 /** One stream that is followed. */
 class Following {
-  private openedAt: number | undefined;
+  private isOpen = false;
+  /** When a ping had passed for the first time within one read. */
+  private worksSince: number | undefined;
   private isClosed = false;
   private isInTheWay = false;
   /** How many reads have begun. */
@@ -142,7 +144,7 @@ class Following {
         news = undefined;
       }
       if (!news || this.isClosed) {
-        const worked = this.openedAt === undefined ? undefined : (clock.now() - this.openedAt) / 1e3;
+        const worked = this.worksSince === undefined ? undefined : (clock.now() - this.worksSince) / 1e3;
         return { why: this.isInTheWay ? 'lasting' : 'passing', worked };
       }
       for (const { promotions, recheck } of news) {
@@ -168,13 +170,14 @@ class Following {
       if (this.isClosed) return;
       // A read that is over has given its connection back. The first test does not wait for a read that lasts: events
       // may arrive without a pause.
-      if (this.openedAt !== undefined && read !== this.reads) continue;
+      if (this.isOpen && read !== this.reads) continue;
       const tested = this.reads;
       if (!(await this.passes()) || this.isClosed) return;
-      if (this.openedAt === undefined) {
-        this.openedAt = clock.now();
+      if (!this.isOpen) {
+        this.isOpen = true;
         waiters.streamIsOpen(this.since);
       }
+      if (tested === this.reads) this.worksSince ??= clock.now();
       // A ping from before a read may have had the connection of the one before: it does not count for this read.
       while (tested === this.reads && !this.isClosed) await this.nextRead.until(clock, Infinity);
     }

@@ -98,3 +98,22 @@ async fn a_pool_of_one_connection_is_tried_ever_more_rarely() {
     assert!((11..=16).contains(&second_hour), "{second_hour}");
     contended.ends_by_a_hand_off().await;
 }
+
+/// An event ends a read, and a ping has the connection then, which shows nothing of the next read.
+#[tokio::test(start_paused = true)]
+async fn events_do_not_hide_that_a_pool_of_one_connection_is_too_small() {
+    let store = MemoryStore::new();
+    let client = store.client_with_connections(1);
+    let contended = Contended::on(&store, &client).await;
+    let holder = manager(&store).await;
+    for _ in 0..600 {
+        let lease = holder.acquire("b").ttl(HOUR).await.unwrap();
+        let next = tokio::spawn(contended.leases.acquire("b").wait_forever().into_future());
+        pass(Duration::from_secs(1)).await;
+        assert_done(lease.release().await.unwrap(), "handed off");
+        next.await.unwrap().unwrap().release().await.unwrap();
+    }
+    let asked_for = client.streams_asked_for();
+    assert!(asked_for < 40, "{asked_for} in ten minutes");
+    contended.ends_by_a_hand_off().await;
+}

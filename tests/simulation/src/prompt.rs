@@ -2,7 +2,7 @@
 //! that a lease is gone, its waiters hear of a hand-off, and it sees its own actions in order.
 
 use mongo_lease_checker::changes::{Change, State};
-use mongo_lease_checker::history::Ending;
+use mongo_lease_checker::history::{Ending, What};
 use mongo_lease_checker::{Call, Hold, MILLI, Nanos, SECOND};
 
 use crate::promises::{Sight, seat_of};
@@ -113,7 +113,8 @@ impl Sight<'_> {
             let mut dropped = holds.filter(|hold| self.was_dropped_before(hold, call));
             let Some(hold) = dropped.next() else { continue };
             let is_certain = call.name.starts_with("lease:");
-            let is_certain = is_certain && !self.is_blocked(call.name, call.invoked - LOOK, ended);
+            let is_certain =
+                is_certain && !self.is_blocked(call.name, (call.invoked - LOOK, ended), 0);
             let is_calm = is_certain && self.is_calm(call.by, call.invoked, ended);
             if is_calm && self.is_held_by_none_but(hold, (call.invoked, ended)) {
                 let text = format!("{} found {} held by {}", call.id, call.name, hold.call);
@@ -124,8 +125,21 @@ impl Sight<'_> {
 
     /// Whether the holder had let the lease go, a little before the call.
     fn was_dropped_before(&self, hold: &Hold<'_>, call: &Call<'_>) -> bool {
-        let let_go = hold.let_go.is_some_and(|at| (at + 1..=at + LOOK).contains(&call.invoked));
+        let let_go = hold.let_go.is_some_and(|at| {
+            let is_first = at < call.invoked || self.is_let_go_first(hold, call);
+            (at..=at + LOOK).contains(&call.invoked) && is_first
+        });
         let_go && hold.lost.is_none() && !hold.grant.is_empty()
+    }
+
+    /// Whether it let go before the call was made, in the same moment.
+    fn is_let_go_first(&self, hold: &Hold<'_>, call: &Call<'_>) -> bool {
+        let records = || self.evidence().records.iter().map(|record| &record.what);
+        let let_go = records()
+            .position(|what| matches!(what, What::Releasing { call, .. } if call == hold.call));
+        let made = records()
+            .position(|what| matches!(what, What::Invoked { call: made, .. } if made == call.id));
+        let_go < made
     }
 
     /// Whether in this time nobody else had the lease or waited for it.
