@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::failure::{Failure, decode_failure, driver_failure, driver_outcome};
 
 /// The server's code for a write to a document that another one has changed since the transaction's snapshot.
-const WRITE_CONFLICT: i32 = 112;
+pub(super) const WRITE_CONFLICT: i32 = 112;
 
 /// Why the write of a guard failed.
 pub(super) enum GuardFailure {

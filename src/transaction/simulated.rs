@@ -10,15 +10,14 @@ use tokio_util::sync::DropGuard;
 
 use super::begin::{Begun, begin};
 use super::open::{Open, UnderLease};
-use super::session::{GuardFailure, Session};
+use super::session::{GuardFailure, Session, WRITE_CONFLICT};
 use super::{finish, no_answer};
 use crate::error::{Error, Result};
 use crate::failure::command_error;
 use crate::lease::Lease;
 use crate::memory::simulated::{SimulatedSession, TransactionFailure, TransactionStep};
 
-/// The server's codes for what ends a transaction.
-const WRITE_CONFLICT: i32 = 112;
+/// The server's code for a transaction that it does not know.
 const NO_SUCH_TRANSACTION: i32 = 251;
 
 /// A transaction as [`Transaction`](super::Transaction), in a session of the simulation.

@@ -114,6 +114,6 @@ async fn events_do_not_hide_that_a_pool_of_one_connection_is_too_small() {
         next.await.unwrap().unwrap().release().await.unwrap();
     }
     let asked_for = client.streams_asked_for();
-    assert!(asked_for < 40, "{asked_for} in ten minutes");
+    assert!((2..40).contains(&asked_for), "{asked_for} in ten minutes");
     contended.ends_by_a_hand_off().await;
 }
