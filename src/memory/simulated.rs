@@ -101,8 +101,8 @@ pub trait SimulatedSession: Send {
 /// A step of a transaction.
 #[derive(Clone, Debug)]
 pub enum TransactionStep {
-    /// The first operation.
-    Read,
+    /// An operation on other documents.
+    Operation,
     /// The write to the lease's document.
     Guard {
         /// The write.

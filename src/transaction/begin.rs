@@ -1,7 +1,4 @@
-//! Begins a transaction, in a task that owns its session.
-//!
-//! The driver counts a transaction as begun when its first operation has returned, and aborts no other. So that one is
-//! ours, and its future is not dropped with the caller's.
+//! Begins a transaction: by its guard, if that is first, in a task that owns the session.
 
 use std::time::Duration;
 
@@ -22,28 +19,26 @@ pub(super) struct Begun<S> {
     pub(super) result: Result<Option<Instant>>,
 }
 
-/// Carries the first operation out. If the caller is gone by then, the driver aborts the transaction.
+/// Writes the guard that is first; without one, nothing is sent. If the caller is gone by then, the driver aborts the
+/// transaction.
 ///
 /// Returns `None` if there is no answer in time.
 pub(super) async fn begin<S: Session>(open: Open, session: S) -> Option<Begun<S>> {
+    if !open.guards_first {
+        return Some(Begun { session, open, result: Ok(None) });
+    }
     let (runner, policy) = (open.engine.runner.clone(), open.engine.policy());
     let (sender, begun) = oneshot::channel();
     runner.spawn(async move {
-        let _ = sender.send(first_operation(open, session, policy).await);
+        let mut session = session;
+        let result = guard_first(&open, &mut session, policy).await;
+        if result.is_err() {
+            // A transaction that is not in progress needs no abort, and one that fails is the server's.
+            session.abort().await;
+        }
+        let _ = sender.send(Begun { session, open, result: result.map(Some) });
     });
     runner.clock().before(policy.deadline, begun).await?.ok()
-}
-
-async fn first_operation<S: Session>(open: Open, mut session: S, policy: RetryPolicy) -> Begun<S> {
-    let result = match open.guards_first {
-        true => guard_first(&open, &mut session, policy).await.map(Some),
-        false => session.read(&open).await.map(|()| None),
-    };
-    if result.is_err() {
-        // A transaction that is not in progress needs no abort, and one that fails is the server's.
-        session.abort().await;
-    }
-    Begun { session, open, result }
 }
 
 /// The guard is the first operation. While others write to the document, it is repeated in another transaction: nothing

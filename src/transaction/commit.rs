@@ -1,12 +1,14 @@
 //! Guards and commits a transaction, in a task that owns its session.
 
-use mongo_lease_core::rules::{Commit, CommitAction, CommitAnswer, HoldEvent, Instant, RETRY};
+use mongo_lease_core::rules::{
+    COMMIT_TIMEOUT, Commit, CommitAction, CommitAnswer, HoldEvent, Instant, RETRY,
+};
 
 use super::guard::{Unguarded, guard};
 use super::open::{Open, UnderLease};
 use super::session::Session;
 use crate::error::{Error, Result};
-use crate::runner::Stage;
+use crate::runner::{Pending, Stage};
 
 pub(super) struct Committing<S> {
     pub(super) session: S,
@@ -32,10 +34,14 @@ impl<S: Session> Committing<S> {
     /// Makes sure that the transaction is guarded, and that the lease is held.
     async fn guard_last(&mut self, stage: &Stage) -> Result<Instant> {
         self.check_in_progress().await?;
-        self.open.check()?;
-        let guarded = match self.guarded {
-            Some(guarded) => guarded,
-            None => self.write_guard().await?,
+        let guarded = match (self.open.check(), self.guarded) {
+            (Ok(()), Some(guarded)) => guarded,
+            (Ok(()), None) => self.write_guard().await?,
+            (Err(lost), Some(_)) => return Err(lost),
+            (Err(lost), None) => {
+                let _ = self.session.read(&self.open).await;
+                return Err(lost);
+            }
         };
         self.open.check()?;
         match stage.send(self.open.engine.clock().now()) {
@@ -114,4 +120,44 @@ impl<S: Session> Committing<S> {
         engine.hints.blocked.note(self.open.name(), false);
         let _ = holding.on(HoldEvent::Renewed(guarded), None);
     }
+}
+
+/// Ends the transaction in a task that owns its session, which comes back with the answer.
+pub(super) async fn finish<S: Session>(committing: Committing<S>) -> Result<(S, Result<()>)> {
+    let (under, (sender, stage, pending)) = (committing.open.under.clone(), Pending::pair());
+    under.engine.runner.spawn(async move {
+        let _ = sender.send(Ok(committing.run(&stage).await));
+    });
+    ended(&under, pending).await
+}
+
+/// Waits for the end of a commit: for as long as the lease is valid and the commit not sent, and for its bound after
+/// that.
+async fn ended<S>(
+    under: &UnderLease,
+    mut pending: Pending<(S, Result<()>)>,
+) -> Result<(S, Result<()>)> {
+    let clock = under.engine.clock();
+    let mut is_lost = false;
+    loop {
+        let deadline = pending.sent_at().unwrap_or(clock.now()).after(COMMIT_TIMEOUT);
+        tokio::select! {
+            biased;
+            answer = &mut pending => match answer {
+                Ok(ended) => return Ok(ended),
+                Err(_) if pending.was_sent_or_withdraw() => break,
+                // The runtime of the manager's tasks is gone.
+                Err(_) => return Err(Error::ShutDown),
+            },
+            () = under.holding.lost().cancelled(), if !is_lost => is_lost = true,
+            () = clock.sleep_until(deadline) => {}
+        }
+        if is_lost && !pending.was_sent_or_withdraw() {
+            under.check()?;
+        }
+        if pending.sent_at().is_some_and(|sent| clock.now() >= sent.after(COMMIT_TIMEOUT)) {
+            break;
+        }
+    }
+    Err(Error::CommitUnknown { name: under.name().to_owned(), source: None })
 }

@@ -13,6 +13,7 @@ mod begin;
 mod commit;
 mod guard;
 mod open;
+mod running;
 mod session;
 #[cfg(feature = "memory")]
 mod simulated;
@@ -21,17 +22,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
 
-use mongo_lease_core::rules::{COMMIT_TIMEOUT, Instant};
 use mongodb::ClientSession;
-use tokio_util::sync::DropGuard;
 
-use self::begin::{Begun, begin};
-use self::commit::Committing;
-use self::open::{Open, UnderLease};
-use self::session::Session;
+use self::begin::begin;
+use self::open::Open;
+use self::running::Running;
+use self::session::{Session, check_client};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
-use crate::runner::Pending;
 
 /// A transaction that commits only if its lease was held without a break: made by [`Lease::transaction`].
 ///
@@ -50,18 +48,14 @@ use crate::runner::Pending;
 ///
 /// # Loss
 /// When the lease is lost, or its manager is shut down, the library aborts the transaction on the server, also
-/// while its owner is busy. Operations fail from then on, and `commit` says why.
+/// while its owner is busy. Its next operation fails, and `commit` says why. Where none was sent before the loss, the
+/// first one still begins a transaction; `commit` or the drop aborts that.
 #[must_use = "a transaction that is dropped is aborted"]
 #[clippy::has_significant_drop]
 pub struct Transaction<'a> {
-    // Dropped first: the driver then aborts the transaction.
-    session: ClientSession,
+    running: Running<ClientSession>,
     /// The caller's variable, which gets its session back.
     borrowed: Option<&'a mut ClientSession>,
-    /// When its guard was sent, if it guards first.
-    guarded: Option<Instant>,
-    aborts_when_lost: DropGuard,
-    open: Open,
     lease: PhantomData<&'a Lease>,
 }
 
@@ -76,7 +70,8 @@ impl Lease {
     /// has written there meanwhile, such as a process that joins the queue, `commit` fails with a conflict. The lease's
     /// next transaction then writes there first: others wait until it ends, and the second try commits.
     ///
-    /// A renewal that is under way is awaited first. Then one small operation goes to the server.
+    /// A renewal that is under way is awaited first. If the transaction guards last, nothing is sent until its first
+    /// operation; if that is dropped before it has returned, drop the transaction too.
     ///
     /// # Errors
     /// - [`Error::Lost`] if the lease is no longer held, and [`Error::TransactionTooLong`] if that is because of a
@@ -84,8 +79,8 @@ impl Lease {
     /// - [`Error::Unsupported`], before anything is sent: on a standalone server, with leases in memory, and for a
     ///   lease that others may [hold too](Lease::is_shared).
     /// - [`Error::Damaged`] if the expiry in the lease's document is no longer a date.
-    /// - [`Error::MongoDb`] or [`Error::Unknown`] if the database refused, or did not answer in the time of two
-    ///   attempts (10 s by default).
+    /// - [`Error::MongoDb`] or [`Error::Unknown`] if it guards first, and the database refused that, or did not answer
+    ///   in the time of two attempts (10 s by default).
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing: what has begun on the server is aborted.
@@ -117,8 +112,8 @@ impl Lease {
         let mut session = open.database()?.client().start_session().await?;
         session.start().await?;
         let begun = begin(open, session).await.ok_or_else(no_answer)?;
-        let Begun { session, open, result } = begun;
-        Ok(Transaction::new(session, None, open, result?))
+        let running = Running::new(begun).map_err(|(_, error)| error)?;
+        Ok(Transaction { running, borrowed: None, lease: PhantomData })
     }
 
     /// Begins the same transaction in a session of the caller's. It must be of the client of the manager's database,
@@ -162,11 +157,12 @@ impl Lease {
             spare.advance_operation_time(time);
         }
         session.start().await?;
+        check_client(session, &open).await?;
         let begun = begin(open, mem::replace(session, spare)).await.ok_or_else(no_answer)?;
-        match begun.result {
-            Ok(guarded) => Ok(Transaction::new(begun.session, Some(session), begun.open, guarded)),
-            Err(error) => {
-                *session = begun.session;
+        match Running::new(begun) {
+            Ok(running) => Ok(Transaction { running, borrowed: Some(session), lease: PhantomData }),
+            Err((former, error)) => {
+                *session = former;
                 Err(error)
             }
         }
@@ -187,24 +183,14 @@ fn no_answer() -> Error {
     Error::Unknown { reason, source: None }
 }
 
-impl<'a> Transaction<'a> {
-    fn new(
-        session: ClientSession,
-        borrowed: Option<&'a mut ClientSession>,
-        open: Open,
-        guarded: Option<Instant>,
-    ) -> Transaction<'a> {
-        let aborts_when_lost = open.abort_when_lost(open.kill(session.id()));
-        Transaction { session, borrowed, guarded, aborts_when_lost, open, lease: PhantomData }
-    }
-
+impl Transaction<'_> {
     /// The session, for session cursors and for what takes a `&mut ClientSession`. Other operations take
     /// `.session(&mut tx)`.
     ///
     /// Do not end the transaction by it: `commit_transaction` commits **without the lease**, and
     /// [`commit`](Transaction::commit) then fails with [`Error::InvalidOption`].
     pub fn session(&mut self) -> &mut ClientSession {
-        &mut self.session
+        self.running.session()
     }
 
     /// Commits the transaction, if the lease is still held.
@@ -228,60 +214,13 @@ impl<'a> Transaction<'a> {
     /// If the future is dropped before the commit is sent, the transaction is aborted. After that the commit goes on:
     /// all of it is done, or nothing.
     pub async fn commit(self) -> Result<()> {
-        let Transaction { session, borrowed, guarded, aborts_when_lost, open, .. } = self;
-        // From here on the transaction is ended by its own session.
-        drop(aborts_when_lost);
-        let (session, result) = finish(session, open, guarded).await?;
+        let Transaction { running, borrowed, .. } = self;
+        let (session, result) = running.commit().await?;
         if let Some(borrowed) = borrowed {
             *borrowed = session;
         }
         result
     }
-}
-
-/// Ends the transaction in a task that owns its session, which comes back with the answer.
-async fn finish<S: Session>(
-    session: S,
-    open: Open,
-    guarded: Option<Instant>,
-) -> Result<(S, Result<()>)> {
-    let (under, (sender, stage, pending)) = (open.under.clone(), Pending::pair());
-    let committing = Committing { session, open, guarded };
-    under.engine.runner.spawn(async move {
-        let _ = sender.send(Ok(committing.run(&stage).await));
-    });
-    ended(&under, pending).await
-}
-
-/// Waits for the end of a commit: for as long as the lease is valid and the commit not sent, and for its bound after
-/// that.
-async fn ended<S>(
-    under: &UnderLease,
-    mut pending: Pending<(S, Result<()>)>,
-) -> Result<(S, Result<()>)> {
-    let clock = under.engine.clock();
-    let mut is_lost = false;
-    loop {
-        let deadline = pending.sent_at().unwrap_or(clock.now()).after(COMMIT_TIMEOUT);
-        tokio::select! {
-            biased;
-            answer = &mut pending => match answer {
-                Ok(ended) => return Ok(ended),
-                Err(_) if pending.was_sent_or_withdraw() => break,
-                // The runtime of the manager's tasks is gone.
-                Err(_) => return Err(Error::ShutDown),
-            },
-            () = under.holding.lost().cancelled(), if !is_lost => is_lost = true,
-            () = clock.sleep_until(deadline) => {}
-        }
-        if is_lost && !pending.was_sent_or_withdraw() {
-            under.check()?;
-        }
-        if pending.sent_at().is_some_and(|sent| clock.now() >= sent.after(COMMIT_TIMEOUT)) {
-            break;
-        }
-    }
-    Err(Error::CommitUnknown { name: under.name().to_owned(), source: None })
 }
 
 impl<'t> From<&'t mut Transaction<'_>> for &'t mut ClientSession {
@@ -293,6 +232,6 @@ impl<'t> From<&'t mut Transaction<'_>> for &'t mut ClientSession {
 impl fmt::Debug for Transaction<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = formatter.debug_struct("Transaction");
-        shown.field("lease", &self.open.name()).finish_non_exhaustive()
+        shown.field("lease", &self.running.name()).finish_non_exhaustive()
     }
 }

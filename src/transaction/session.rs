@@ -1,12 +1,12 @@
 //! The session of a transaction under a lease: the driver's, or that of a simulation.
 
-use mongo_lease_core::commands::{BeginTransaction, Guard};
+use mongo_lease_core::commands::{EmptyRead, Guard};
 use mongo_lease_core::rules::{COMMIT_TIMEOUT, CommitAnswer, Instant, MAYBE_APPLIED};
 use mongodb::ClientSession;
 use mongodb::error::{Error as DriverError, ErrorKind, WriteFailure};
 use mongodb::options::{
-    Acknowledgment, ReadConcern, ReadPreference, SelectionCriteria, TransactionOptions,
-    WriteConcern,
+    Acknowledgment, ReadConcern, ReadPreference, RunCommandOptions, SelectionCriteria,
+    TransactionOptions, WriteConcern,
 };
 
 use super::open::UnderLease;
@@ -31,7 +31,11 @@ pub(super) trait Session: Send + 'static {
     /// Whether its transaction was not ended by a call on the session.
     fn is_in_progress(&mut self) -> impl Future<Output = bool> + Send;
 
-    /// The first operation, which reads nothing.
+    /// Aborts its transaction without the session, which is in its user's hands.
+    fn kill(&self, under: &UnderLease) -> impl Future<Output = ()> + Send + 'static;
+
+    /// An operation that reads nothing. When it has returned, `abort` aborts a transaction of which the driver does not
+    /// know that it has begun.
     fn read(&mut self, under: &UnderLease) -> impl Future<Output = Result<()>> + Send;
 
     /// Writes to the lease's document. Returns whether the grant was there.
@@ -65,8 +69,12 @@ impl Session for ClientSession {
         self.start_transaction().await.is_err()
     }
 
+    fn kill(&self, under: &UnderLease) -> impl Future<Output = ()> + Send + 'static {
+        under.kill(self.id())
+    }
+
     async fn read(&mut self, under: &UnderLease) -> Result<()> {
-        let read = BeginTransaction.build(under.engine.runner.collection());
+        let read = EmptyRead.build(under.engine.runner.collection());
         under.database()?.run_command(read).session(self).await.map(drop).map_err(Error::MongoDb)
     }
 
@@ -102,6 +110,25 @@ impl Session for ClientSession {
 
     async fn abort(&mut self) {
         let _ = self.abort_transaction().await;
+    }
+}
+
+/// Fails as the driver does if the session, in which a transaction was started, is of another client than the database.
+///
+/// Nobody but the driver can tell. It looks at that before it refuses to read from a secondary, and sends neither.
+pub(super) async fn check_client(session: &mut ClientSession, under: &UnderLease) -> Result<()> {
+    let secondary = ReadPreference::Secondary { options: None };
+    let options = RunCommandOptions::builder()
+        .selection_criteria(SelectionCriteria::ReadPreference(secondary))
+        .build();
+    let database = under.database()?;
+    let read = EmptyRead.build(under.engine.runner.collection());
+    match database.run_command(read).with_options(options).session(&mut *session).await {
+        Err(error) if !matches!(error.kind.as_ref(), ErrorKind::Transaction { .. }) => {
+            session.abort().await;
+            Err(Error::MongoDb(error))
+        }
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -6,12 +6,12 @@ use std::io::{Error as IoError, ErrorKind as IoErrorKind};
 use mongo_lease_core::commands::Guard;
 use mongo_lease_core::rules::{CommitAnswer, Instant};
 use mongodb::error::Error as DriverError;
-use tokio_util::sync::DropGuard;
 
-use super::begin::{Begun, begin};
+use super::begin::begin;
+use super::no_answer;
 use super::open::{Open, UnderLease};
+use super::running::Running;
 use super::session::{GuardFailure, Session, WRITE_CONFLICT};
-use super::{finish, no_answer};
 use crate::error::{Error, Result};
 use crate::failure::command_error;
 use crate::lease::Lease;
@@ -25,10 +25,7 @@ const NO_SUCH_TRANSACTION: i32 = 251;
 #[must_use = "a transaction that is dropped is aborted"]
 #[clippy::has_significant_drop]
 pub struct SimulatedTransaction {
-    session: Box<dyn SimulatedSession>,
-    guarded: Option<Instant>,
-    aborts_when_lost: DropGuard,
-    open: Open,
+    running: Running<Box<dyn SimulatedSession>>,
 }
 
 #[doc(hidden)]
@@ -40,19 +37,21 @@ impl Lease {
     ) -> Result<SimulatedTransaction> {
         let open = Open::begin(self).await?;
         let begun = begin(open, session).await.ok_or_else(no_answer)?;
-        let Begun { session, open, result } = begun;
-        let guarded = result?;
-        let aborts_when_lost = open.abort_when_lost(session.kill());
-        Ok(SimulatedTransaction { session, guarded, aborts_when_lost, open })
+        let running = Running::new(begun).map_err(|(_, error)| error)?;
+        Ok(SimulatedTransaction { running })
     }
 }
 
 impl SimulatedTransaction {
+    /// An operation of its user's.
+    pub async fn operate(&mut self) -> Result<()> {
+        let done = self.running.session().send(TransactionStep::Operation).await;
+        done.map(drop).map_err(|failure| Error::MongoDb(driver_error(failure)))
+    }
+
     /// Commits as [`Transaction::commit`](super::Transaction::commit) does.
     pub async fn commit(self) -> Result<()> {
-        let SimulatedTransaction { session, guarded, aborts_when_lost, open } = self;
-        drop(aborts_when_lost);
-        finish(session, open, guarded).await?.1
+        self.running.commit().await?.1
     }
 }
 
@@ -72,8 +71,12 @@ impl Session for Box<dyn SimulatedSession> {
         true
     }
 
+    fn kill(&self, _under: &UnderLease) -> impl Future<Output = ()> + Send + 'static {
+        self.as_ref().kill()
+    }
+
     async fn read(&mut self, _under: &UnderLease) -> Result<()> {
-        let read = self.send(TransactionStep::Read).await;
+        let read = self.send(TransactionStep::Operation).await;
         read.map(drop).map_err(|failure| Error::MongoDb(driver_error(failure)))
     }
 

@@ -46,7 +46,9 @@ async fn held() -> (TestDatabase, LeaseManager, Collection<Document>, Lease) {
 
 /// Makes the lease's next transaction guard first, unless it does so already.
 pub(crate) async fn make_it_guard_first(lease: &Lease, database: &Database) {
-    let tx = lease.transaction().await.unwrap();
+    let mut tx = lease.transaction().await.unwrap();
+    // It sees the lease's document as it is now.
+    work(database).find_one(doc! {}).session(&mut tx).await.unwrap();
     let touch = doc! {
         "update": "locks",
         "updates": [{ "q": { "name": lease.name() }, "u": { "$inc": { "touched": 1 } } }],

@@ -4,13 +4,14 @@
 
 use super::*;
 
-/// Begins a transaction on the server: the first operation of its session, which matches nothing and writes nothing.
+/// An operation that matches nothing and writes nothing. As the first one of a transaction, it begins that on the
+/// server.
 ///
 /// It has no read concern of its own, for a transaction has one.
 #[derive(Clone, Copy, Debug)]
-pub struct BeginTransaction;
+pub struct EmptyRead;
 
-impl BeginTransaction {
+impl EmptyRead {
     /// Builds the command document.
     pub fn build(self, collection: &str) -> Document {
         doc! {

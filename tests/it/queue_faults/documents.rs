@@ -11,6 +11,7 @@ use crate::common::{builder, document, migrated};
 use crate::lent::lent_setup;
 use crate::line::{NEVER, in_line_watching};
 use crate::patience::{locks, soon, until, until_nothing_is_left};
+use crate::transactions::make_it_guard_first;
 
 const LIFE: Duration = Duration::from_secs(10);
 
@@ -69,11 +70,7 @@ async fn all_waiters_are_served_after_a_transaction_outlives_entries() {
     let before = lease.token().unwrap();
     let tuning = Tuning::default().waiter_ttl(LIFE);
     let crowd = Crowd::of(6, &builder(&database).tuning(tuning)).await;
-    // It guards first, for a heartbeat is written before a guard that is last.
-    let tx = lease.transaction().await.unwrap();
-    let joined = locks(&database).update_one(doc! {}, doc! { "$set": { "touched": true } }).await;
-    assert_eq!(joined.unwrap().modified_count, 1);
-    tx.commit().await.unwrap_err();
+    make_it_guard_first(&lease, &database).await;
     let tx = lease.transaction().await.unwrap();
     let dead = async || {
         let alive = doc! { "queue.expiresAt": { "$gt": DateTime::now() } };

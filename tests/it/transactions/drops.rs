@@ -7,8 +7,10 @@ use std::task::Poll;
 use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Lease, Result};
+use mongo_lease_testbed::Server;
 
 use super::{count, held, make_it_guard_first};
+use crate::patience::soon;
 
 /// Polls that many times, whenever something has happened, and drops a future that has not ended by then.
 async fn poll_and_drop<T>(future: impl Future<Output = T>, polls: u32) -> Option<T> {
@@ -28,11 +30,12 @@ async fn poll_and_drop<T>(future: impl Future<Output = T>, polls: u32) -> Option
     .await
 }
 
-/// Two documents, of which nobody may see one alone.
+/// A change of one document in two steps, of which nobody may see one alone.
 async fn transfer(lease: &Lease, work: &Collection<Document>) -> Result<()> {
     let mut tx = lease.transaction().await?;
-    for side in ["from", "to"] {
-        work.insert_one(doc! { "side": side }).session(&mut tx).await?;
+    for _ in 0..2 {
+        let step = doc! { "$inc": { "steps": 1 } };
+        work.update_one(doc! { "_id": "account" }, step).session(&mut tx).await?;
     }
     tx.commit().await
 }
@@ -40,14 +43,20 @@ async fn transfer(lease: &Lease, work: &Collection<Document>) -> Result<()> {
 /// Transfers with a guard that is last or first. Each is polled once more than the one before, until three have ended.
 async fn drop_at_every_poll(guards_first: bool) {
     let (database, leases, work, lease) = held().await;
+    work.insert_one(doc! { "_id": "account", "steps": 0 }).await.unwrap();
+    // A transaction that is left open would end with the next one in its session. This client has sessions of its own.
+    let other = super::work(&database.through(&Server::shared().client().await));
     let (mut ended, mut polls) = (0, 0);
     while ended < 3 {
         if guards_first {
             make_it_guard_first(&lease, &database).await;
         }
         let result = poll_and_drop(transfer(&lease, &work), polls).await;
-        // A renewal waits for what is left of it, and no longer than an abort takes: a transaction that was left open
-        // would block it for 300 s.
+        // These wait for what is left of it, and no longer than an abort takes: a transaction that was left open would
+        // block them for 300 s.
+        let next = doc! { "$inc": { "nexts": 1 } };
+        let account = other.find_one_and_update(doc! { "_id": "account" }, next);
+        let account = soon("the next write", account.into_future()).await.unwrap().unwrap();
         lease.renew().await.unwrap();
         match result {
             Some(result) => {
@@ -56,10 +65,11 @@ async fn drop_at_every_poll(guards_first: bool) {
             }
             None => polls += 1,
         }
-        assert_eq!(count(&work).await % 2, 0, "half of it after {polls} polls");
+        assert_eq!(account.get_i32("steps").unwrap() % 2, 0, "half of it after {polls} polls");
     }
     assert!(polls > 4, "it was dropped at {polls} polls alone");
-    assert!(count(&work).await >= 6);
+    let account = work.find_one(doc! {}).await.unwrap().unwrap();
+    assert!(account.get_i32("steps").unwrap() >= 6);
     assert!(lease.is_valid());
     lease.release().await.unwrap();
     let report = leases.shutdown().await;

@@ -127,19 +127,16 @@ impl Transactions {
     }
 
     fn abort(&self, world: &World, number: u64) {
-        let is_committed = matches!(locked(&self.all).get(&number), Some(State::Committed));
-        if !is_committed {
+        let is_open = matches!(locked(&self.all).get(&number), Some(State::Open(..)));
+        if is_open {
             self.become_(world, number, State::Aborted);
         }
     }
 
-    /// The server carries a step out, now.
-    fn carry_out(
-        &self,
-        world: &World,
-        (number, line): (u64, &Line),
-        step: TransactionStep,
-    ) -> StepResult {
+    /// The server carries a step out, now. One that begins the transaction is refused if that has begun.
+    fn carry_out(&self, world: &World, place: &Place, step: TransactionStep) -> StepResult {
+        let Place { line, number, begins, .. } = place;
+        let number = *number;
         let document = world.store.on_server(COLLECTION, |leases| leases.get(&line.name).cloned());
         match step {
             TransactionStep::Abort => {
@@ -164,10 +161,13 @@ impl Transactions {
                     Some(State::Aborted) | None => Err(TransactionFailure::Gone),
                 };
             }
-            TransactionStep::Read | TransactionStep::Guard { .. } => {}
+            TransactionStep::Operation | TransactionStep::Guard { .. } => {}
         }
         let is_blocked = document.as_ref().is_some_and(|it| self.blocked().contains(it));
         let mut all = locked(&self.all);
+        if *begins == all.contains_key(&number) {
+            return Err(TransactionFailure::Gone);
+        }
         let state =
             all.entry(number).or_insert_with(|| State::Open(document.clone().map(Box::new), None));
         let State::Open(found, guarded) = state else { return Err(TransactionFailure::Gone) };
@@ -229,9 +229,11 @@ struct Place {
     line: Line,
     /// The number of its newest transaction.
     number: u64,
+    /// Whether no operation of it has returned: the next one begins it.
+    begins: bool,
 }
 
-/// A session of a process. Dropped, it aborts its transaction.
+/// A session of a process. As the driver does, it aborts no transaction of which no operation has returned.
 pub(crate) struct Session {
     place: Place,
     is_over: bool,
@@ -241,7 +243,8 @@ impl Session {
     pub(crate) fn new(world: &Arc<World>, process: &Arc<Process>, line: Line) -> Session {
         let (world, process) = (Arc::clone(world), Arc::clone(process));
         let number = world.transactions.new_number();
-        Session { place: Place { world, process, line, number }, is_over: false }
+        let place = Place { world, process, line, number, begins: true };
+        Session { place, is_over: false }
     }
 }
 
@@ -267,7 +270,7 @@ impl Place {
 
     /// Waits until the server can carry the step out: a commit waits for a majority, too.
     async fn at_the_server(&self, step: TransactionStep) -> StepResult {
-        let Place { world, line, number, .. } = self;
+        let Place { world, number, .. } = self;
         let is_commit = matches!(step, TransactionStep::Commit);
         let has_majority = |it: Health| !it.is_held_back && it.without_majority.is_none();
         world.server.until(|it| !it.hangs && (!is_commit || has_majority(it))).await;
@@ -281,13 +284,14 @@ impl Place {
                 world.transactions.abort(&world, number);
             });
         }
-        world.transactions.carry_out(world, (*number, line), step)
+        world.transactions.carry_out(world, self, step)
     }
 }
 
 impl SimulatedSession for Session {
     fn start(&mut self) {
         self.place.number = self.place.world.transactions.new_number();
+        self.place.begins = true;
         self.is_over = false;
     }
 
@@ -295,9 +299,16 @@ impl SimulatedSession for Session {
         &mut self,
         step: TransactionStep,
     ) -> Pin<Box<dyn Future<Output = StepResult> + Send + '_>> {
-        // As the driver does: nothing aborts after the first try to commit.
-        self.is_over |= matches!(step, TransactionStep::Commit | TransactionStep::Abort);
-        Box::pin(self.place.carry(step))
+        Box::pin(async move {
+            let is_abort = matches!(step, TransactionStep::Abort);
+            if is_abort && (self.is_over || self.place.begins) {
+                return Ok(true);
+            }
+            self.is_over |= is_abort || matches!(step, TransactionStep::Commit);
+            let result = self.place.carry(step).await;
+            self.place.begins = false;
+            result
+        })
     }
 
     fn kill(&self) -> BoxedTask {
@@ -310,7 +321,7 @@ impl SimulatedSession for Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.is_over && !self.place.begins {
             drop(self.place.carry(TransactionStep::Abort));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::commands::{BeginTransaction, KillSession};
+use mongo_lease_core::commands::{EmptyRead, KillSession};
 use mongo_lease_core::rules::{
     COMMIT_TIMEOUT, Commit as Rules, CommitAction, CommitAnswer, HoldEvent,
 };
@@ -19,7 +19,7 @@ impl Holding {
     /// The first operation of a transaction: it reads nothing.
     #[wasm_bindgen(js_name = beginTransaction)]
     pub fn begin_transaction(collection: &str) -> Vec<u8> {
-        bytes(&BeginTransaction.build(collection))
+        bytes(&EmptyRead.build(collection))
     }
 
     /// The command that aborts the transaction of the session with this id.

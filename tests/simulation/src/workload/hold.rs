@@ -198,7 +198,8 @@ impl<'a> Holder<'a> {
         let pause = random.random_range(0..PAUSE_MS);
         let patience = Duration::from_millis(random.random_range(PAUSE_MS..20 * PAUSE_MS));
         let committing = tokio::time::timeout(patience, async {
-            let open = self.lease.simulated_transaction(Box::new(session)).await?;
+            let mut open = self.lease.simulated_transaction(Box::new(session)).await?;
+            open.operate().await?;
             sleep_ms(pause).await;
             open.commit().await
         });
