@@ -83,7 +83,8 @@ pub enum SimulatedAnswer {
     ConnectionBroke,
 }
 
-/// A session in which the simulation carries out the steps of one transaction at a time. Dropped, it aborts that.
+/// A session in which the simulation carries out the steps of one transaction at a time. Dropped, it aborts that if a
+/// step of it has returned.
 pub trait SimulatedSession: Send {
     /// Marks it as one with a transaction.
     fn start(&mut self);

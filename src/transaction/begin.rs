@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::error::Result;
 use crate::retry::RetryPolicy;
 
-/// A transaction that has begun on the server, or why it has not.
+/// A transaction that its user can begin with, or why not.
 pub(super) struct Begun<S> {
     pub(super) session: S,
     pub(super) open: Open,

@@ -11,13 +11,19 @@ use crate::error::{Error, Result};
 use crate::runner::{Pending, Stage};
 
 pub(super) struct Committing<S> {
-    pub(super) session: S,
-    pub(super) open: Open,
+    session: S,
+    open: Open,
     /// When its guard was sent, if it has one.
-    pub(super) guarded: Option<Instant>,
+    guarded: Option<Instant>,
+    /// Whether an operation of ours has returned in it.
+    has_begun: bool,
 }
 
 impl<S: Session> Committing<S> {
+    pub(super) fn new(session: S, open: Open, guarded: Option<Instant>) -> Committing<S> {
+        Committing { session, open, guarded, has_begun: guarded.is_some() }
+    }
+
     /// Ends the transaction, and gives the session back. Before its `commitTransaction` the caller may withdraw it by
     /// the stage.
     pub(super) async fn run(mut self, stage: &Stage) -> (S, Result<()>) {
@@ -34,14 +40,10 @@ impl<S: Session> Committing<S> {
     /// Makes sure that the transaction is guarded, and that the lease is held.
     async fn guard_last(&mut self, stage: &Stage) -> Result<Instant> {
         self.check_in_progress().await?;
-        let guarded = match (self.open.check(), self.guarded) {
-            (Ok(()), Some(guarded)) => guarded,
-            (Ok(()), None) => self.write_guard().await?,
-            (Err(lost), Some(_)) => return Err(lost),
-            (Err(lost), None) => {
-                let _ = self.session.read(&self.open).await;
-                return Err(lost);
-            }
+        self.open.check()?;
+        let guarded = match self.guarded {
+            Some(guarded) => guarded,
+            None => self.write_guard().await?,
         };
         self.open.check()?;
         match stage.send(self.open.engine.clock().now()) {
@@ -52,7 +54,9 @@ impl<S: Session> Committing<S> {
     }
 
     async fn write_guard(&mut self) -> Result<Instant> {
-        match guard(&self.open, &mut self.session).await {
+        let guarded = guard(&self.open, &mut self.session).await;
+        self.has_begun = true;
+        match guarded {
             Err(Unguarded::Conflict(_)) if self.open.is_too_long() => Err(self.open.too_long()),
             Err(Unguarded::Conflict(error)) => {
                 // The next transaction makes the others wait.
@@ -74,7 +78,10 @@ impl<S: Session> Committing<S> {
     }
 
     async fn abort(&mut self) {
-        self.session.abort().await;
+        match self.has_begun {
+            true => self.session.abort().await,
+            false => self.session.give_up(&self.open).await,
+        }
         if self.open.guards_first {
             self.open.note_blocked(false);
         }

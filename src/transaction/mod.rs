@@ -48,8 +48,8 @@ use crate::lease::Lease;
 ///
 /// # Loss
 /// When the lease is lost, or its manager is shut down, the library aborts the transaction on the server, also
-/// while its owner is busy. Its next operation fails, and `commit` says why. Where none was sent before the loss, the
-/// first one still begins a transaction; `commit` or the drop aborts that.
+/// while its owner is busy. Its next operation fails, and `commit` says why. Where none had reached the server
+/// before the loss, the first one still begins a transaction; `commit` or the drop aborts that.
 #[must_use = "a transaction that is dropped is aborted"]
 #[clippy::has_significant_drop]
 pub struct Transaction<'a> {
@@ -80,7 +80,7 @@ impl Lease {
     ///   lease that others may [hold too](Lease::is_shared).
     /// - [`Error::Damaged`] if the expiry in the lease's document is no longer a date.
     /// - [`Error::MongoDb`] or [`Error::Unknown`] if it guards first, and the database refused that, or did not answer
-    ///   in the time of two attempts (10 s by default).
+    ///   in the time of two attempts (10 s by default); and [`Error::MongoDb`] if the driver begins no transaction.
     ///
     /// # Cancel safety
     /// Dropping the future changes nothing: what has begun on the server is aborted.
@@ -124,7 +124,8 @@ impl Lease {
     /// `session` may be a new one of the same client, without the options of the former.
     ///
     /// # Errors
-    /// As [`transaction`](Lease::transaction); and [`Error::InvalidOption`] if the session cannot begin a transaction.
+    /// As [`transaction`](Lease::transaction); [`Error::InvalidOption`] if the session cannot begin a transaction, and
+    /// [`Error::MongoDb`] if it is of another client.
     ///
     /// # Cancel safety
     /// As [`transaction`](Lease::transaction).
@@ -203,7 +204,7 @@ impl Transaction<'_> {
     ///   renewal. Do not repeat it as it is.
     /// - [`Error::MongoDb`], [transient](Error::is_transient), for a conflict with another write to the lease's
     ///   document, and for whatever else the server aborts a transaction for. Repeat all of it, from
-    ///   [`transaction`](Lease::transaction) on.
+    ///   [`transaction`](Lease::transaction) on. It is not transient if the first operation was dropped.
     /// - [`Error::Damaged`] if the expiry in the lease's document is no longer a date.
     /// - [`Error::InvalidOption`] if the transaction was ended by a call on the [session](Transaction::session).
     ///

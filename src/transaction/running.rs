@@ -2,7 +2,10 @@
 //!
 //! The driver counts a transaction as begun when its first operation has returned, and aborts no other. One whose
 //! future was dropped may have begun it all the same. So where no operation of ours has returned, the abort comes after
-//! one, in a task that owns the session.
+//! one, in a task that owns the session: if the dropped one arrives later, the server refuses it. (Drivers before 3.6
+//! count from the sending on. With those, one that arrives after the abort stays open until the server ends it.)
+
+use std::mem;
 
 use mongo_lease_core::rules::Instant;
 use tokio_util::sync::DropGuard;
@@ -52,20 +55,19 @@ impl<S: Session> Running<S> {
         let Parts { session, guarded, aborts_when_lost, open } = parts;
         // From here on the transaction is ended by its own session.
         drop(aborts_when_lost);
-        finish(Committing { session, open, guarded }).await
+        finish(Committing::new(session, open, guarded)).await
     }
 }
 
 impl<S: Session> Drop for Running<S> {
     fn drop(&mut self) {
-        let Some(Parts { mut session, guarded: None, open, .. }) = self.0.take() else { return };
-        let (under, policy) = (open.under.clone(), open.engine.policy());
-        under.engine.runner.clone().spawn(async move {
-            let abort = async {
-                let _ = session.read(&under).await;
-                session.abort().await;
-            };
-            under.engine.clock().before(policy.deadline, abort).await;
-        });
+        let Some(Parts { mut session, guarded, open, .. }) = self.0.take() else { return };
+        if open.engine.runner.is_of_parent() {
+            // A copy in a forked child: the transaction is its parent's.
+            mem::forget(session);
+        } else if guarded.is_none() {
+            let under = open.under.clone();
+            open.engine.runner.spawn(async move { session.give_up(&under).await });
+        }
     }
 }

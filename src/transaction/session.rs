@@ -34,8 +34,7 @@ pub(super) trait Session: Send + 'static {
     /// Aborts its transaction without the session, which is in its user's hands.
     fn kill(&self, under: &UnderLease) -> impl Future<Output = ()> + Send + 'static;
 
-    /// An operation that reads nothing. When it has returned, `abort` aborts a transaction of which the driver does not
-    /// know that it has begun.
+    /// An operation that reads nothing.
     fn read(&mut self, under: &UnderLease) -> impl Future<Output = Result<()>> + Send;
 
     /// Writes to the lease's document. Returns whether the grant was there.
@@ -49,8 +48,18 @@ pub(super) trait Session: Send + 'static {
     /// One attempt to commit.
     fn commit(&mut self) -> impl Future<Output = Result<(), (CommitAnswer, DriverError)>> + Send;
 
-    /// One attempt to abort.
+    /// One attempt to abort. It sends nothing if no operation has returned.
     fn abort(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Aborts a transaction in which no operation of ours has returned, also if one that was dropped has begun it.
+    fn give_up(&mut self, under: &UnderLease) -> impl Future<Output = ()> + Send {
+        async move {
+            // If its user has ended it, this starts the next one, whose first operation ends it on the server as well.
+            self.is_in_progress().await;
+            let _ = self.read(under).await;
+            self.abort().await;
+        }
+    }
 }
 
 impl Session for ClientSession {

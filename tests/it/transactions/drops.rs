@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use mongo_lease::mongodb::Collection;
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{Lease, Result};
+use mongo_lease::{Error, Lease, Result};
 use mongo_lease_testbed::Server;
 
 use super::{count, held, make_it_guard_first};
@@ -91,6 +91,8 @@ async fn a_session_of_the_callers_can_be_used_after_a_drop() {
     let (database, _leases, work, lease) = held().await;
     let mut session = database.client().start_session().await.unwrap();
     for polls in 0..12 {
+        // Otherwise it begins at once, and sends nothing.
+        make_it_guard_first(&lease, &database).await;
         let begun = poll_and_drop(lease.transaction_in(&mut session), polls).await;
         drop(begun);
         work.insert_one(doc! { "_id": polls }).session(&mut session).await.unwrap();
@@ -99,4 +101,46 @@ async fn a_session_of_the_callers_can_be_used_after_a_drop() {
     }
     lease.renew().await.unwrap();
     assert_eq!(count(&work).await, 12);
+}
+
+/// A loss is known before the guard is sent, which would tell the driver that the transaction has begun. Or its user has
+/// aborted it, of which the driver has told nobody.
+#[tokio::test]
+async fn a_first_operation_that_was_dropped_stays_open_after_no_end() {
+    let (database, leases, work, _) = held().await;
+    work.insert_one(doc! { "_id": "account", "steps": 0 }).await.unwrap();
+    let other = super::work(&database.through(&Server::shared().client().await));
+    let mut polls = 0;
+    loop {
+        polls += 1;
+        let mut was_dropped = false;
+        for end in ["lost", "aborted", "aborted and dropped"] {
+            let lease = leases.acquire(format!("{end} {polls}")).renew(false).await.unwrap();
+            let mut tx = lease.transaction().await.unwrap();
+            let step = doc! { "$inc": { "steps": 1 } };
+            let step = work.update_one(doc! { "_id": "account" }, step).session(&mut tx);
+            was_dropped |= poll_and_drop(step.into_future(), polls).await.is_none();
+            match end {
+                "lost" => {
+                    leases.release(lease.name(), lease.value()).await.unwrap();
+                    lease.renew().await.unwrap_err();
+                    assert!(matches!(tx.commit().await, Err(Error::Lost { .. })));
+                }
+                "aborted" => {
+                    tx.session().abort_transaction().await.unwrap();
+                    assert!(matches!(tx.commit().await, Err(Error::InvalidOption { .. })));
+                }
+                _ => {
+                    tx.session().abort_transaction().await.unwrap();
+                    drop(tx);
+                }
+            }
+            let next = other.update_one(doc! {}, doc! { "$inc": { "nexts": 1 } }).into_future();
+            soon(&format!("the next write: {end}"), next).await.unwrap();
+        }
+        if !was_dropped {
+            break;
+        }
+    }
+    assert_eq!(work.find_one(doc! {}).await.unwrap().unwrap().get_i32("steps").unwrap(), 0);
 }

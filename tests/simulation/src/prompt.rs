@@ -1,8 +1,11 @@
 //! Promises about how soon a process knows something while nothing ails it: its holders learn at their next renewal
-//! that a lease is gone, its waiters hear of a hand-off, and it sees its own actions in order.
+//! that a lease is gone, its waiters hear of a hand-off, its transactions commit, and it sees its own actions in order.
+
+use std::collections::BTreeMap;
+use std::mem;
 
 use mongo_lease_checker::changes::{Change, State};
-use mongo_lease_checker::history::{Ending, What};
+use mongo_lease_checker::history::{Ending, TransactionEnd, What};
 use mongo_lease_checker::{Call, Hold, MILLI, Nanos, SECOND};
 
 use crate::promises::{Sight, seat_of};
@@ -22,6 +25,7 @@ impl Sight<'_> {
         self.known_losses();
         self.hand_offs();
         self.streams();
+        self.commits();
         self.own_actions();
     }
 
@@ -74,6 +78,30 @@ impl Sight<'_> {
             if !is_open && self.has_stream(call) {
                 let text = format!("{} waited in vain for a change stream", call.by);
                 self.add("Stream", ended, (call.name, call.id), text);
+            }
+        }
+    }
+
+    /// A transaction in good health commits by its second try, however many wait for the lease.
+    fn commits(&mut self) {
+        let mut failed: BTreeMap<&str, bool> = BTreeMap::new();
+        for record in &self.evidence().records {
+            let What::Transacted { call, transaction, end, text } = &record.what else { continue };
+            let Some(of) = self.facts.calls.get(&call[..]).filter(|of| of.name == LAST) else {
+                continue;
+            };
+            let is_first_failure = !mem::replace(
+                failed.entry(&call[..]).or_default(),
+                *end == TransactionEnd::NotCommitted,
+            );
+            let is_broken = match end {
+                TransactionEnd::Committed => false,
+                TransactionEnd::NotCommitted => !is_first_failure,
+                TransactionEnd::Unknown => true,
+            };
+            if is_broken && self.is_calm(of.by, record.at.saturating_sub(SECOND), record.at) {
+                let text = format!("{transaction} ended as {end:?}: {text}");
+                self.add("Commits", record.at, (of.name, of.id), text);
             }
         }
     }

@@ -255,11 +255,13 @@ impl Place {
         let carried = tokio::spawn(async move {
             let Place { world, process, .. } = &place;
             let mut result = Err(TransactionFailure::Unknown);
+            let is_unanswered =
+                matches!(step, TransactionStep::Commit) && world.is("unanswered-commits");
             let arrives = process.a_request_arrives().await;
             if arrives {
                 result = place.at_the_server(step).await;
             }
-            if !arrives || !process.a_reply_arrives().await {
+            if !arrives || !process.a_reply_arrives().await || is_unanswered {
                 sleep_ms(world.random(1..BREAKS_MS)).await;
                 return Err(TransactionFailure::Unknown);
             }

@@ -10,6 +10,7 @@ use rand::RngExt;
 use rand::rngs::StdRng;
 
 use super::Worker;
+use super::last::LAST;
 use crate::transactions::{Line, Session};
 use crate::world::{locked, sleep_ms};
 
@@ -19,6 +20,8 @@ const LONGER: Nanos = 20 * MILLI;
 const LOOK_MS: std::ops::Range<u64> = 20..220;
 /// How long a transaction is open at most, in milliseconds. Its caller waits up to twenty times as long for its end.
 const PAUSE_MS: u64 = 400;
+/// How long after the last fault: longer than a commit is repeated.
+const LAST_PATIENCE: Duration = Duration::from_secs(31);
 
 /// How a hold is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +49,9 @@ impl Plan {
         Plan { hold_ms: 0, renews: false, end, writes: 0, renewals: 0, transactions: 0 }
     }
 
-    /// A hold of so long that renews and is released.
+    /// A hold of so long that renews, has transactions, and is released.
     pub(super) fn long(hold_ms: u64) -> Plan {
-        Plan { hold_ms, renews: true, ..Plan::brief() }
+        Plan { hold_ms, renews: true, transactions: 30, ..Plan::brief() }
     }
 
     /// Whether it ends by a drop.
@@ -196,7 +199,10 @@ impl<'a> Holder<'a> {
         let line = Line { name, call: call.clone(), transaction: transaction.clone() };
         let session = Session::new(world, process, line);
         let pause = random.random_range(0..PAUSE_MS);
-        let patience = Duration::from_millis(random.random_range(PAUSE_MS..20 * PAUSE_MS));
+        let patience = match self.lease.name() {
+            LAST => LAST_PATIENCE,
+            _ => Duration::from_millis(random.random_range(PAUSE_MS..20 * PAUSE_MS)),
+        };
         let committing = tokio::time::timeout(patience, async {
             let mut open = self.lease.simulated_transaction(Box::new(session)).await?;
             open.operate().await?;
