@@ -49,9 +49,14 @@ impl Plan {
         Plan { hold_ms: 0, renews: false, end, writes: 0, renewals: 0, transactions: 0 }
     }
 
-    /// A hold of so long that renews, has transactions, and is released.
+    /// A hold of so long that renews and is released.
     pub(super) fn long(hold_ms: u64) -> Plan {
-        Plan { hold_ms, renews: true, transactions: 30, ..Plan::brief() }
+        Plan { hold_ms, renews: true, ..Plan::brief() }
+    }
+
+    /// The same, with transactions.
+    pub(super) fn with_transactions(hold_ms: u64) -> Plan {
+        Plan { transactions: 30, ..Plan::long(hold_ms) }
     }
 
     /// Whether it ends by a drop.

@@ -27,7 +27,7 @@ impl Worker {
         let wait = Style::DropsAfter { wait: 2 * LAST_MS, after: LAST_MS };
         let granted = self.acquire(&mut random, wish, TTL_MS, wait, true).await;
         if let Some((call, lease)) = granted {
-            let plan = Plan::long(LAST_MS + LONGER_MS);
+            let plan = Plan::with_transactions(LAST_MS + LONGER_MS);
             hold(&self, &mut random, call, (lease, permits), plan).await;
         }
     }
