@@ -102,7 +102,9 @@ pub trait SimulatedSession: Send {
 /// A step of a transaction.
 #[derive(Clone, Debug)]
 pub enum TransactionStep {
-    /// An operation on other documents.
+    /// An operation that reads nothing.
+    Read,
+    /// An operation of its user's.
     Operation,
     /// The write to the lease's document.
     Guard {

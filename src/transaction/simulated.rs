@@ -76,7 +76,7 @@ impl Session for Box<dyn SimulatedSession> {
     }
 
     async fn read(&mut self, _under: &UnderLease) -> Result<()> {
-        let read = self.send(TransactionStep::Operation).await;
+        let read = self.send(TransactionStep::Read).await;
         read.map(drop).map_err(|failure| Error::MongoDb(driver_error(failure)))
     }
 

@@ -60,7 +60,6 @@ mod time;
 
 pub use check::{
     Allowances, Call, CheckOptions, Cursor, Evidence, Facts, Fault, Freed, Gap, Hold, Invariant,
-    LeftOver, Violation, are_all_found, check, check_facts, check_only, freed, gaps, is_lost,
-    moment, overshoot,
+    LeftOver, Violation, check, check_facts, check_only, freed, gaps, is_lost, moment, overshoot,
 };
 pub use time::{MILLI, Nanos, SECOND};

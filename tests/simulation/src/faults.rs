@@ -157,12 +157,12 @@ impl Under {
         self.world.change_server(|health| change_server(health, kind, true));
         if let Kind::Primary { ahead } = kind {
             self.world.transactions.abort_all(&self.world);
-            let skew = i64::try_from(self.plan.max_clock_skew_ms).unwrap_or(0);
+            let differ = i64::try_from(2 * self.plan.date_error_ms()).unwrap_or(0);
             // The next primary's date counts from its election on.
             sleep_ms(self.fault.lasts_ms / 2).await;
             // In one control two members differ by more than they may.
             let more = if self.world.is("distant-members") { 5 } else { 1 };
-            self.world.store.set_date_ahead(skew * ahead * more / 1_000);
+            self.world.store.set_date_ahead(differ * ahead * more / 1_000);
             sleep_ms(self.fault.lasts_ms - self.fault.lasts_ms / 2).await;
         } else {
             sleep_ms(self.fault.lasts_ms).await;

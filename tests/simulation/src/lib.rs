@@ -35,6 +35,6 @@ pub use promises::Broken;
 pub use round::{History, judge, run};
 pub use shrink::{Shrunk, shrink};
 pub use table::table;
-pub use transactions::Blockage;
+pub use transactions::{Blockage, LeftOpen};
 pub use world::StreamNews;
 pub use writes::BrokenWrite;

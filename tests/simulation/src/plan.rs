@@ -37,6 +37,8 @@ pub struct Plan {
     pub in_flight_max: usize,
     /// By how many millionths a process's clock is too fast or too slow at most.
     pub drift: i32,
+    /// How far the servers' dates are off at most, either way, in milliseconds; 0: within the maximum clock skew.
+    pub dates_off_ms: u64,
     /// Whether holders write in transactions.
     pub has_transactions: bool,
     /// In the order of their beginnings.
@@ -98,10 +100,10 @@ pub enum Kind {
         /// Of a hundred commands.
         percent: u64,
     },
-    /// There is no primary. The next one's date is ahead of the clients' clocks by a part of the maximum clock skew:
-    /// from -500 to 500 thousandths.
+    /// There is no primary. The next one's date is ahead of the clients' clocks by a part of the most that two dates
+    /// differ by: from -500 to 500 thousandths.
     Primary {
-        /// In thousandths of the maximum clock skew.
+        /// In thousandths of that.
         ahead: i64,
     },
     /// No write is confirmed by a majority; some are carried out all the same.
@@ -252,6 +254,7 @@ impl Plan {
             no_stream: any.random_range(0..=3) * 3,
             in_flight_max: any.random_range(2..=32),
             drift: [0, 500, DRIFT_MAX][any.random_range(0..3)],
+            dates_off_ms: 0,
             // Not drawn from the row of the others, which would change.
             has_transactions: StdRng::seed_from_u64(seed ^ 0x7478).random_bool(0.5),
             faults: Vec::new(),
@@ -262,6 +265,11 @@ impl Plan {
 }
 
 impl Plan {
+    /// How far a server's date is off at most, in milliseconds.
+    pub(crate) fn date_error_ms(&self) -> u64 {
+        self.dates_off_ms.max(self.max_clock_skew_ms / 2)
+    }
+
     /// Whether anything but a shutdown goes wrong between these milliseconds of the round.
     pub(crate) fn is_faulted(&self, from_ms: u64, to_ms: u64) -> bool {
         let others = self.faults.iter().filter(|it| !matches!(it.kind, Kind::ShutDown(_)));

@@ -9,6 +9,7 @@ use mongo_lease_checker::history::{Ending, TransactionEnd, What};
 use mongo_lease_checker::{Call, Hold, MILLI, Nanos, SECOND};
 
 use crate::promises::{Sight, seat_of};
+use crate::transactions::LeftOpen;
 use crate::workload::LAST;
 
 /// How long a command takes at most in good health, and a holder until it looks at its lease.
@@ -26,6 +27,7 @@ impl Sight<'_> {
         self.hand_offs();
         self.streams();
         self.commits();
+        self.open_transactions();
         self.own_actions();
     }
 
@@ -102,6 +104,16 @@ impl Sight<'_> {
             if is_broken && self.is_calm(of.by, record.at.saturating_sub(SECOND), record.at) {
                 let text = format!("{transaction} ended as {end:?}: {text}");
                 self.add("Commits", record.at, (of.name, of.id), text);
+            }
+        }
+    }
+
+    /// A transaction is ended by who began it, however its future was dropped.
+    fn open_transactions(&mut self) {
+        for LeftOpen { by, name, times } in &self.history.left_open {
+            if self.is_calm(by, times.start, times.end) {
+                let text = format!("{by} left a transaction open");
+                self.add("LeftOpen", times.end, (name, ""), text);
             }
         }
     }

@@ -42,11 +42,23 @@ pub(crate) struct Transactions {
     /// Notified when a document is blocked no more.
     unblocked: Notify,
     blockages: Mutex<Vec<Blockage>>,
+    left_open: Mutex<Vec<LeftOpen>>,
 }
 
 /// A time in which a lease's document was blocked.
 #[derive(Clone, Debug)]
 pub struct Blockage {
+    /// The lease.
+    pub name: String,
+    /// From when until when.
+    pub times: Range<Nanos>,
+}
+
+/// A transaction that nobody has ended: the server did in the end.
+#[derive(Clone, Debug)]
+pub struct LeftOpen {
+    /// The process.
+    pub by: String,
     /// The lease.
     pub name: String,
     /// From when until when.
@@ -99,6 +111,21 @@ impl Transactions {
     /// The times in which documents were blocked.
     pub(crate) fn take_blockages(&self) -> Vec<Blockage> {
         std::mem::take(&mut *locked(&self.blockages))
+    }
+
+    /// The transactions that nobody has ended.
+    pub(crate) fn take_left_open(&self) -> Vec<LeftOpen> {
+        std::mem::take(&mut *locked(&self.left_open))
+    }
+
+    /// The server ends a transaction that has been open for too long.
+    fn end_of_life(&self, place: &Place, from: Nanos) {
+        let Place { world, process, line, number, .. } = place;
+        if matches!(locked(&self.all).get(number), Some(State::Open(..))) {
+            let (by, name) = (process.name.clone(), line.name.clone());
+            locked(&self.left_open).push(LeftOpen { by, name, times: from..world.now() });
+        }
+        self.abort(world, *number);
     }
 
     /// The primary has gone, and with it all that was open.
@@ -161,7 +188,7 @@ impl Transactions {
                     Some(State::Aborted) | None => Err(TransactionFailure::Gone),
                 };
             }
-            TransactionStep::Operation | TransactionStep::Guard { .. } => {}
+            TransactionStep::Read | TransactionStep::Operation | TransactionStep::Guard { .. } => {}
         }
         let is_blocked = document.as_ref().is_some_and(|it| self.blocked().contains(it));
         let mut all = locked(&self.all);
@@ -280,10 +307,10 @@ impl Place {
             return Err(TransactionFailure::Unknown);
         }
         if !world.transactions.knows(*number) {
-            let (world, number) = (Arc::clone(world), *number);
+            let (place, from) = (self.clone(), world.now());
             tokio::spawn(async move {
                 sleep_ms(LIFETIME_MS).await;
-                world.transactions.abort(&world, number);
+                place.world.transactions.end_of_life(&place, from);
             });
         }
         world.transactions.carry_out(world, self, step)
@@ -304,6 +331,9 @@ impl SimulatedSession for Session {
         Box::pin(async move {
             let is_abort = matches!(step, TransactionStep::Abort);
             if is_abort && (self.is_over || self.place.begins) {
+                return Ok(true);
+            }
+            if matches!(step, TransactionStep::Read) && self.place.world.is("unread") {
                 return Ok(true);
             }
             self.is_over |= is_abort || matches!(step, TransactionStep::Commit);

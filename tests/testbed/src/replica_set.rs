@@ -78,7 +78,7 @@ impl ReplicaSet {
     ///
     /// When there is no server or it does not start.
     pub fn try_start() -> Result<Self, Error> {
-        Self::try_start_in(Default::default(), &[])
+        Self::try_start_with(&[])
     }
 
     /// As [`ReplicaSet::start`], with its data as [`crate::ServerBuilder::on_disk`] has them.
@@ -88,37 +88,26 @@ impl ReplicaSet {
     /// When there is no server or it does not start, with what was tried and what to do.
     #[must_use]
     pub fn start_on_disk() -> Self {
-        let started = Self::start_nodes(Default::default(), &[], DataPlace::Disk);
+        let started = Self::start_nodes(&[], DataPlace::Disk);
         started.unwrap_or_else(|error| error.raise())
     }
 
-    /// As [`ReplicaSet::try_start`], each node with environment variables of its own (name and value) beside ours, and
-    /// all with these server parameters.
-    ///
-    /// A restart keeps both. The variables can load a library before the server: for a clock of its own, for example.
+    /// As [`ReplicaSet::try_start`], all nodes with these server parameters. A restart keeps them.
     ///
     /// # Errors
     ///
     /// When there is no server or it does not start.
-    pub fn try_start_in(
-        environments: [Vec<(String, String)>; NODES],
-        parameters: &[(&str, &str)],
-    ) -> Result<Self, Error> {
-        Self::start_nodes(environments, parameters, DataPlace::default())
+    pub fn try_start_with(parameters: &[(&str, &str)]) -> Result<Self, Error> {
+        Self::start_nodes(parameters, DataPlace::default())
     }
 
-    fn start_nodes(
-        environments: [Vec<(String, String)>; NODES],
-        parameters: &[(&str, &str)],
-        data: DataPlace,
-    ) -> Result<Self, Error> {
+    fn start_nodes(parameters: &[(&str, &str)], data: DataPlace) -> Result<Self, Error> {
         let name = random::name("testbed-");
         let parameters =
             parameters.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
-        let starts: Vec<_> = environments
-            .into_iter()
-            .map(|environment| {
-                let mut launch = Launch { environment, data, ..launch(&name) };
+        let starts: Vec<_> = (0..NODES)
+            .map(|_| {
+                let mut launch = Launch { data, ..launch(&name) };
                 launch.parameters.extend(parameters.clone());
                 thread::spawn(move || Mongod::start(launch))
             })

@@ -27,31 +27,13 @@ pub(crate) struct Arguments {
     pub(crate) options: Options,
 }
 
-/// The other tasks: those of the processes that a run starts, and the tables.
+/// The tasks of the processes that a run starts.
 #[derive(Subcommand)]
 pub(crate) enum Task {
     #[command(hide = true)]
     Worker(WorkerOrders),
     #[command(hide = true)]
     Resource(ResourceOrders),
-    /// Puts the output of other tools into the tables
-    Beside(BesideOrders),
-}
-
-/// The other tools' outputs that go into the tables.
-#[derive(clap::Args, Clone, Debug)]
-pub(crate) struct BesideOrders {
-    /// The file for the table
-    #[arg(long)]
-    pub(crate) table: PathBuf,
-
-    /// The output of `cargo run --release -p mongo-lease-model --example explore`
-    #[arg(long)]
-    pub(crate) model: Option<PathBuf>,
-
-    /// The output of the fuzzing of the decoders
-    #[arg(long)]
-    pub(crate) fuzzing: Option<PathBuf>,
 }
 
 #[derive(clap::Args, Clone, Debug)]
@@ -71,14 +53,6 @@ pub(crate) struct Options {
     /// The same run with something broken on purpose: it must report violations
     #[arg(long)]
     pub(crate) control: Option<Control>,
-
-    /// Runs all controls of these leases too, one after the other, each with its own faults
-    #[arg(long, conflicts_with = "control")]
-    pub(crate) with_controls: bool,
-
-    /// The file for the tables; each replaces its predecessor
-    #[arg(long, conflicts_with = "control")]
-    pub(crate) table: Option<PathBuf>,
 
     /// A folder for the histories; by default a temporary one, which is removed when no violation was found
     #[arg(long)]
@@ -105,11 +79,6 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 3)]
     pub(crate) shared_tasks: u64,
 
-    /// How much the server adds to the ttl: nothing where all members share one clock, which is sound then, and the
-    /// sharpest test; a second where their clocks are moved
-    #[arg(long)]
-    pub(crate) max_clock_skew_ms: Option<u64>,
-
     #[arg(long, default_value_t = 1_500)]
     pub(crate) waiter_ttl_ms: u64,
 }
@@ -135,8 +104,6 @@ pub(crate) struct WorkerOrders {
     #[arg(long)]
     pub(crate) shared_tasks: u64,
     #[arg(long)]
-    pub(crate) max_clock_skew_ms: u64,
-    #[arg(long)]
     pub(crate) waiter_ttl_ms: u64,
     #[arg(long)]
     pub(crate) control: Option<Control>,
@@ -146,10 +113,6 @@ pub(crate) struct WorkerOrders {
 }
 
 impl WorkerOrders {
-    pub(crate) fn max_clock_skew(&self) -> Duration {
-        Duration::from_millis(self.max_clock_skew_ms)
-    }
-
     pub(crate) fn waiter_ttl(&self) -> Duration {
         Duration::from_millis(self.waiter_ttl_ms)
     }

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
@@ -12,7 +11,6 @@ use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::mongodb::{Client, Database};
 use mongo_lease_testbed::ReplicaSet;
 
-use crate::clocks::Clocks;
 use crate::control::Control;
 use crate::proxy::members::Links;
 use crate::proxy::{Port, Proxy, Shared};
@@ -66,20 +64,11 @@ pub(crate) struct Cluster {
     /// A client for each member alone, past all proxies.
     direct: Vec<Client>,
     uri: String,
-    /// The members' clocks, where they can be moved.
-    clocks: Option<Clocks>,
 }
 
 impl Cluster {
-    /// Starts the cluster. `clocks` is the folder for the members' clock settings, if clocks are to be moved.
-    pub(crate) async fn start(
-        control: Option<Control>,
-        clocks: Option<&Path>,
-    ) -> Result<Cluster, Failed> {
-        let clocks = clocks.map(Clocks::start).transpose()?;
-        let environment = |member| clocks.as_ref().map(|clocks| clocks.environment(member));
-        let environments = [0, 1, 2].map(|member| environment(member).unwrap_or_default());
-        let start = move || ReplicaSet::try_start_in(environments, &PARAMETERS);
+    pub(crate) async fn start(control: Option<Control>) -> Result<Cluster, Failed> {
+        let start = || ReplicaSet::try_start_with(&PARAMETERS);
         let started = tokio::task::spawn_blocking(start).await;
         let set = started.map_err(|error| Failed::at("starting", error))?;
         let set = Arc::new(set.map_err(|error| Failed::at("starting the servers", error))?);
@@ -106,7 +95,7 @@ impl Cluster {
         let set_uri = set.uri();
         let name = set_uri.rsplit_once('=').map_or("", |(_, name)| name);
         let uri = format!("mongodb://{}/?replicaSet={name}", known.join(","));
-        let cluster = Cluster { set, links, proxies, shared, direct, uri, clocks };
+        let cluster = Cluster { set, links, proxies, shared, direct, uri };
         cluster.rename_members(&members).await?;
         Ok(cluster)
     }
@@ -220,21 +209,6 @@ impl Cluster {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         Err(Failed::at("the secondaries do not catch up", last))
-    }
-
-    /// Sets how far a member's clock is ahead of the true one, or behind it.
-    pub(crate) fn set_clock(&self, member: usize, ahead_ms: i64) -> Result<(), Failed> {
-        let clocks =
-            self.clocks.as_ref().ok_or_else(|| Failed::new("clocks that cannot be moved"))?;
-        clocks.set(member, ahead_ms)
-    }
-
-    /// Sets all members' clocks right again, where they were moved.
-    pub(crate) fn set_clocks_right(&self) -> Result<(), Failed> {
-        let Some(clocks) = &self.clocks else {
-            return Ok(());
-        };
-        (0..MEMBERS).try_for_each(|member| clocks.set(member, 0))
     }
 
     /// Lets the members call each other by the proxies' addresses.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mongo_lease_checker::history::What;
-use mongo_lease_testbed::{LineInput, LineOutput, LineProcess, command};
+use mongo_lease_testbed::{LineInput, LineProcess, command};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinHandle;
 
@@ -29,7 +29,6 @@ const NODE_WORKER: &str =
 /// The options that each worker gets at its start.
 pub(crate) struct Plan {
     pub(crate) options: Options,
-    pub(crate) max_clock_skew_ms: u64,
     pub(crate) uri: String,
     pub(crate) resource: String,
     pub(crate) folder: PathBuf,
@@ -64,7 +63,6 @@ struct Now {
     id: String,
     pid: Pid,
     orders: Option<LineInput>,
-    output: Arc<tokio::sync::Mutex<LineOutput>>,
 }
 
 impl Fleet {
@@ -104,23 +102,18 @@ impl Fleet {
         0..self.node_workers.min(self.slots.len())
     }
 
-    /// Sends an order to the worker of this slot, and returns the worker's output; `None` if there is no worker.
-    pub(crate) async fn order(
-        &self,
-        slot: usize,
-        order: &str,
-    ) -> Option<Arc<tokio::sync::Mutex<LineOutput>>> {
+    /// Sends an order to the worker of this slot, if there is one.
+    pub(crate) async fn order(&self, slot: usize, order: &str) {
         let slot = &self.slots[slot];
-        let (id, orders, output) =
-            slot.with(|now| (now.id.clone(), now.orders.take(), Arc::clone(&now.output)))?;
-        let mut orders = orders?;
-        let sent = orders.send(order).await;
+        let worker = slot.with(|now| (now.id.clone(), now.orders.take()));
+        let Some((id, Some(mut orders))) = worker else { return };
+        // A worker that has died takes no order.
+        let _gone = orders.send(order).await;
         slot.with(|now| {
             if now.id == id {
                 now.orders = Some(orders);
             }
         });
-        sent.ok().map(|()| output)
     }
 
     fn signal(&self, slot: usize, signal: Signal, what: What, history: &Writer) -> Option<String> {
@@ -180,8 +173,7 @@ async fn keep(
         let pid = worker.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| Failed::new("a worker without an id"))?;
         let orders = Some(worker.take_input());
-        let output = Arc::new(tokio::sync::Mutex::new(worker.take_output()));
-        slot.put(Some(Now { id: id.clone(), pid, orders, output }));
+        slot.put(Some(Now { id: id.clone(), pid, orders }));
         let ended = worker.wait().await.map_err(|error| Failed::at("a worker", error))?;
         slot.put(None);
         if is_ending.load(Ordering::SeqCst) {
@@ -215,7 +207,6 @@ fn spawn(plan: &Plan, id: &str, number: usize, life: u64) -> Result<LineProcess,
         .args(["--resource", &plan.resource, "--seed", &seed.to_string()])
         .args(["--names", &options.names.to_string(), "--tasks", &options.tasks.to_string()])
         .args(["--shared-tasks", &options.shared_tasks.to_string()])
-        .args(["--max-clock-skew-ms", &plan.max_clock_skew_ms.to_string()])
         .args(["--waiter-ttl-ms", &options.waiter_ttl_ms.to_string()]);
     if let Some(control) = options.control {
         command.args(["--control", &control.name()]);

@@ -3,14 +3,12 @@
 
 mod arguments;
 mod clock;
-mod clocks;
 mod cluster;
 mod console;
 mod control;
 mod fleet;
 mod gather;
 mod history;
-mod load;
 mod nemesis;
 mod oplog;
 mod proxy;
@@ -51,7 +49,6 @@ fn main() -> ExitCode {
         Some(Task::Worker(orders)) if orders.script.is_some() => worker::in_node(&orders),
         Some(Task::Worker(orders)) => runtime.block_on(worker::work(orders)),
         Some(Task::Resource(orders)) => runtime.block_on(resource::serve(orders)),
-        Some(Task::Beside(orders)) => run::beside(&orders),
         // In a task of its own: a panic anywhere in the suite is the suite's failure, and no verdict.
         None => runtime.block_on(async {
             let run = tokio::spawn(run::run(arguments.options));

@@ -35,7 +35,6 @@ export async function hold(worker, random, call, lease, permits, plan) {
     void lease.release().catch(() => {});
     return history.note('ended', { call, how: 'failed', text: 'lost at once' });
   }
-  token = worker.tokenOf(lease.name, token);
   const { name, value } = lease;
   history.note('granted', { call, name, token, value, valid_until: validUntil });
   const holder = { worker, lease, call, token, permits, told: validUntil };

@@ -8,34 +8,23 @@ import { LeaseManager } from '../../index.mjs';
 import { History, Random, sleep } from './history.mjs';
 import { anyPlan, hold } from './hold.mjs';
 import { LEDGER } from './ledger.mjs';
-import { bear } from './load.mjs';
 import { Resource } from './resource.mjs';
 import { exclusive, optionsOf, shared } from './wish.mjs';
 
 const TTLS_MS = [2000, 3000, 4000];
 // How long what was closed may take to go.
 const FAREWELL_MS = 5000;
-// In the control: how much longer a wait is than the history says.
-const LONGER_MS = 2500;
 // What a process has that waits for nothing but orders.
 const OF_NODE = ['PipeWrap', 'TTYWrap', 'TickObject', 'Immediate'];
 
 class Worker {
   #calls = 0;
-  #firstTokens = new Map();
   isEnding = false;
 
   constructor(orders) {
     this.orders = orders;
     this.history = new History(orders.history, orders.id, orders.clock_ahead);
     this.resource = new Resource(orders.resource);
-  }
-
-  /** The token with which a holder writes: in the control that of the first grant. */
-  tokenOf(name, token) {
-    if (this.orders.control !== 'kept-token') return token;
-    if (!this.#firstTokens.has(name)) this.#firstTokens.set(name, token);
-    return this.#firstTokens.get(name);
   }
 
   /** One caller, which makes call after call. */
@@ -58,7 +47,6 @@ class Worker {
     const call = `${this.orders.id}/${this.#calls++}`;
     const wait_ms = wait === 0 ? null : wait;
     this.history.note('invoked', { call, name, ttl_ms: ttl, wait_ms, permits });
-    const isLate = this.orders.control === 'late-answer' && wait > 0;
     const aborter = new AbortController();
     const timer = patience === undefined ? undefined : setTimeout(() => aborter.abort(), patience);
     try {
@@ -66,7 +54,7 @@ class Worker {
         ...optionsOf(permits),
         ttl,
         renew,
-        wait: isLate ? wait + LONGER_MS : wait,
+        wait,
         signal: aborter.signal,
         // It identifies the grant in the oplog.
         metadata: { call },
@@ -137,7 +125,7 @@ async function build(worker) {
   const leases = new LeaseManager(database, {
     owner: orders.id,
     ttl: 3000,
-    maxClockSkew: orders.max_clock_skew_ms,
+    maxClockSkew: 0,
     waiterTtl: orders.waiter_ttl_ms,
   });
   while (!worker.isEnding) {
@@ -154,32 +142,23 @@ async function build(worker) {
 const worker = new Worker(JSON.parse(process.argv[2]));
 worker.history.note('started', { pid: process.pid });
 const input = createInterface({ input: process.stdin });
-const loads = [];
-let leasesBuilt;
-const building = new Promise((resolve) => (leasesBuilt = resolve));
 const isTold = new Promise((resolve) => {
   input.on('line', (line) => {
-    const [order, number, amount] = line.split(' ');
-    if (order === 'block') {
-      worker.block(Number(amount));
-      console.log(`block ${number} is over`);
-    } else if (order === 'load') {
-      loads.push(building.then((leases) => bear(worker, leases, Number(number), Number(amount))));
-    } else resolve();
+    const [order, ms] = line.split(' ');
+    if (order === 'block') worker.block(Number(ms));
+    else resolve();
   });
 });
 // The end of the input means that the suite has gone: nobody reads the history.
 input.on('close', () => process.exit(3));
 isTold.then(() => (worker.isEnding = true));
 const { client, leases } = await build(worker);
-leasesBuilt(leases);
 const { tasks, shared_tasks: sharedTasks } = worker.orders;
 const all = Array.from({ length: tasks + sharedTasks }, (_, task) => task);
 const working = all.map((task) =>
   worker.goOn(leases, task < tasks ? task : task - tasks, task >= tasks),
 );
 await Promise.all([isTold, ...working]);
-await Promise.all(loads);
 const report = await leases.close();
 worker.history.note('shut_down', {
   released: report.released,

@@ -128,8 +128,3 @@ fn run_checks(evidence: &Evidence, facts: &Facts, invariants: &[Invariant]) -> V
     found.0.sort_by_key(|violation| violation.at);
     found.0
 }
-
-/// Whether each of these was found to be broken.
-pub fn are_all_found(invariants: &[Invariant], found: &[Violation]) -> bool {
-    invariants.iter().all(|invariant| found.iter().any(|found| found.invariant == *invariant))
-}

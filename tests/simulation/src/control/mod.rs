@@ -73,6 +73,7 @@ pub static CONTROLS: &[Control] = &[
     control("closed-streams", 1, Place::Here),
     control("unguarded", 1, Place::Here),
     control("unanswered-commits", 1, Place::Here),
+    control("unread", 1, Place::Here),
     // The library's glue: events over time.
     control("slot-kept", 1, Place::Glue(Mistake::SlotKept)),
     control("answers-shifted", 1, Place::Glue(Mistake::AnswersShifted)),

@@ -20,8 +20,10 @@ const LONGER: Nanos = 20 * MILLI;
 const LOOK_MS: std::ops::Range<u64> = 20..220;
 /// How long a transaction is open at most, in milliseconds. Its caller waits up to twenty times as long for its end.
 const PAUSE_MS: u64 = 400;
-/// How long after the last fault: longer than a commit is repeated.
-const LAST_PATIENCE: Duration = Duration::from_secs(31);
+/// For how long one in ten waits for its first operation, which it drops with the transaction.
+const HASTE: Duration = Duration::from_millis(2);
+/// How long after the last fault: a transaction takes less than a second then.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a hold is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,7 +202,8 @@ impl<'a> Holder<'a> {
             return;
         }
         let (call, name) = (self.call.to_owned(), self.lease.name().to_owned());
-        let transaction = format!("{call}:{}", random.random::<u32>());
+        let number = random.random::<u32>();
+        let transaction = format!("{call}:{number}");
         let line = Line { name, call: call.clone(), transaction: transaction.clone() };
         let session = Session::new(world, process, line);
         let pause = random.random_range(0..PAUSE_MS);
@@ -208,14 +211,20 @@ impl<'a> Holder<'a> {
             LAST => LAST_PATIENCE,
             _ => Duration::from_millis(random.random_range(PAUSE_MS..20 * PAUSE_MS)),
         };
+        let is_hasty = self.lease.name() != LAST && number.is_multiple_of(10);
         let committing = tokio::time::timeout(patience, async {
             let mut open = self.lease.simulated_transaction(Box::new(session)).await?;
+            if is_hasty {
+                let _dropped = tokio::time::timeout(HASTE, open.operate()).await;
+                return Ok(None);
+            }
             open.operate().await?;
             sleep_ms(pause).await;
-            open.commit().await
+            open.commit().await.map(Some)
         });
         let (end, text) = match committing.await {
-            Ok(Ok(())) => (TransactionEnd::Committed, String::new()),
+            Ok(Ok(Some(()))) => (TransactionEnd::Committed, String::new()),
+            Ok(Ok(None)) => return,
             Ok(Err(error @ Error::CommitUnknown { .. })) => {
                 (TransactionEnd::Unknown, error.to_string())
             }

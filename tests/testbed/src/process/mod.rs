@@ -41,8 +41,6 @@ pub(crate) struct Launch {
     pub(crate) port: Option<u16>,
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) arguments: Vec<String>,
-    /// Variables that are set for the server alone, and not for the shell that watches over it.
-    pub(crate) environment: Vec<(String, String)>,
     /// Files that it reads, which are written into its folder before it starts.
     pub(crate) files: Vec<GivenFile>,
     /// Further options of its URI, such as `&tls=true`.
@@ -219,8 +217,7 @@ impl Mongod {
 
     fn spawn(&self) -> Result<Started, Error> {
         let mut log = Log::at_its_end(self.folder.path());
-        let (program, arguments) = self.program();
-        let process = Supervised::spawn(&program, &arguments, &self.folder)?;
+        let process = Supervised::spawn(&self.binary, &self.command_line(), &self.folder)?;
         let deadline = Instant::now() + START_DEADLINE;
         loop {
             // Checked before the log is read: the log then contains everything that the process wrote before its end.
@@ -246,18 +243,6 @@ impl Mongod {
         let binary = self.binary.display();
         let command = self.command_line().join(" ");
         Error::new(format!("{binary} {what}.\ncommand: {command}\n{}", log.tail()))
-    }
-
-    /// The server, or `env`, which becomes the server.
-    fn program(&self) -> (PathBuf, Vec<String>) {
-        let arguments = self.command_line();
-        if self.launch.environment.is_empty() {
-            return (self.binary.clone(), arguments);
-        }
-        let variables = self.launch.environment.iter();
-        let variables = variables.map(|(name, value)| format!("{name}={value}"));
-        let binary = self.binary.display().to_string();
-        (PathBuf::from("env"), variables.chain([binary]).chain(arguments).collect())
     }
 
     fn command_line(&self) -> Vec<String> {

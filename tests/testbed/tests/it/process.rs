@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mongo_lease_testbed::{LineProcess, ReplicaSet, Server, command};
+use mongo_lease_testbed::{LineProcess, Server, command};
 use mongodb::bson::{Document, doc};
 
 /// Set in the process which [`nothing_is_left_of_a_process_that_was_killed`] starts and kills.
@@ -109,26 +109,6 @@ async fn nothing_is_left_of_a_process_that_was_killed() {
     owner.kill().await.unwrap();
     for (pid, folder) in owned {
         wait_until_gone(pid, &folder);
-    }
-}
-
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn each_node_has_its_own_environment_also_behind_a_restart() {
-    const NAME: &str = "MONGO_LEASE_TESTBED_NODE";
-    let environments =
-        ["zero", "one", "two"].map(|value| vec![(NAME.to_owned(), value.to_owned())]);
-    let set = ReplicaSet::try_start_in(environments, &[]).unwrap();
-    set.restart(2).await;
-    for (node, value) in ["zero", "one", "two"].into_iter().enumerate() {
-        let pid = set.node(node).pid().unwrap();
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
-        let expected = format!("{NAME}={value}");
-        let mut variables = environment.split(|byte| *byte == 0);
-        assert!(variables.any(|variable| variable == expected.as_bytes()), "{node}");
-        let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
-        // Another version is called mongod-6.0.27.
-        assert!(program.starts_with("mongod"), "{program}: it is to be the server itself");
     }
 }
 

@@ -1,22 +1,17 @@
 //! The nemeses: the faults of the database, the network and the workers, and their plan.
 
-mod clocks;
 mod commands;
-mod damage;
 mod network;
-mod overload;
 mod processes;
-mod transactions;
 
 pub(crate) use commands::cursors;
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mongo_lease_checker::history::{CURSOR, KILL_WORKER, OVERLOAD, What};
-use mongo_lease_checker::{CheckOptions, MILLI, Nanos, SECOND};
+use mongo_lease_checker::history::{KILL_WORKER, What};
+use mongo_lease_checker::{Nanos, SECOND};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -36,44 +31,24 @@ pub(crate) enum Nemesis {
     StepDown,
     Partition,
     Network,
-    Replication,
     Lag,
-    FailPoint,
-    Lock,
-    Transaction,
-    Cursor,
     StopWorker,
     KillWorker,
-    /// Stored numbers are overwritten by another program.
-    Damage,
-    /// A worker starts more calls at once than go out in time.
-    Overload,
     /// Workers in Node block their event loops. One of `all` where there are such workers.
     Block,
-    /// Members' clocks are moved within the maximum clock skew. Not one of `all`: it takes a library.
-    Clock,
-    /// Members' clocks are moved beyond it.
-    ClockJump,
 }
 
 impl Nemesis {
     /// The faults of `all`.
-    pub(crate) const ALL: [Nemesis; 15] = [
+    pub(crate) const ALL: [Nemesis; 8] = [
         Nemesis::Kill,
         Nemesis::Stop,
         Nemesis::StepDown,
         Nemesis::Partition,
         Nemesis::Network,
-        Nemesis::Replication,
         Nemesis::Lag,
-        Nemesis::FailPoint,
-        Nemesis::Lock,
-        Nemesis::Transaction,
-        Nemesis::Cursor,
         Nemesis::StopWorker,
         Nemesis::KillWorker,
-        Nemesis::Damage,
-        Nemesis::Overload,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -83,31 +58,19 @@ impl Nemesis {
             Nemesis::StepDown => "stepdown",
             Nemesis::Partition => "partition",
             Nemesis::Network => "network",
-            Nemesis::Replication => "replication",
             Nemesis::Lag => "lag",
-            Nemesis::FailPoint => "failpoint",
-            Nemesis::Lock => "lock",
-            Nemesis::Transaction => "transaction",
-            Nemesis::Cursor => CURSOR,
             Nemesis::StopWorker => "stop-worker",
             Nemesis::KillWorker => KILL_WORKER,
-            Nemesis::Damage => "damage",
-            Nemesis::Overload => OVERLOAD,
             Nemesis::Block => "block",
-            Nemesis::Clock => "clock",
-            Nemesis::ClockJump => "clock-jump",
         }
     }
 
     /// Whether both may go on at once: two faults of the same process may not.
     fn goes_with(self, other: Nemesis) -> bool {
-        let needs_the_process = |it| matches!(it, Nemesis::Kill | Nemesis::Stop | Nemesis::Lock);
+        let needs_the_process = |it| matches!(it, Nemesis::Kill | Nemesis::Stop);
         self != other && !(needs_the_process(self) && needs_the_process(other))
     }
 }
-
-/// Setting a clock is not exact, and servers count whole milliseconds.
-const CLOCK_GRAIN: Nanos = 25 * MILLI;
 
 /// The faults that go on at once.
 type Slot = Vec<Nemesis>;
@@ -127,8 +90,7 @@ impl Choice {
             return Ok(Choice::all());
         }
         let one = |name: &str| {
-            let others = [Nemesis::Block, Nemesis::Clock, Nemesis::ClockJump];
-            let every = || Nemesis::ALL.into_iter().chain(others);
+            let every = || Nemesis::ALL.into_iter().chain([Nemesis::Block]);
             let found = every().find(|nemesis| nemesis.name() == name);
             let names = || every().map(Nemesis::name).collect::<Vec<_>>().join(", ");
             found.ok_or_else(|| format!("no nemesis {name:?}; there are {}", names()))
@@ -151,31 +113,6 @@ impl Choice {
             self.slots.push(vec![Nemesis::Block]);
         }
         self
-    }
-
-    /// Whether members' clocks are moved.
-    pub(crate) fn moves_clocks(&self) -> bool {
-        self.has(Nemesis::Clock) || self.has(Nemesis::ClockJump)
-    }
-
-    /// How much the servers add to a ttl by default: the clocks' largest difference.
-    pub(crate) fn max_clock_skew_ms(&self) -> u64 {
-        if self.moves_clocks() { 1_000 } else { 0 }
-    }
-
-    /// How far a clock is moved, either way: two of them differ by twice that.
-    pub(crate) fn clock_error(&self, max_clock_skew: Nanos) -> Nanos {
-        if self.has(Nemesis::ClockJump) {
-            6 * SECOND
-        } else if self.has(Nemesis::Clock) {
-            (max_clock_skew / 2).saturating_sub(CLOCK_GRAIN)
-        } else {
-            0
-        }
-    }
-
-    pub(crate) fn has(&self, nemesis: Nemesis) -> bool {
-        self.slots.iter().flatten().any(|one| *one == nemesis)
     }
 
     /// The slots in their order, without end.
@@ -202,30 +139,17 @@ impl Choice {
     }
 }
 
-impl fmt::Display for Choice {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let slot = |slot: &Slot| slot.iter().map(|one| one.name()).collect::<Vec<_>>().join(" + ");
-        formatter.write_str(&self.slots.iter().map(slot).collect::<Vec<_>>().join(", "))
-    }
-}
-
 /// The targets of the faults.
 pub(crate) struct Target {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) fleet: Arc<Fleet>,
     pub(crate) history: Arc<Writer>,
-    pub(crate) terms: CheckOptions,
     faults: AtomicUsize,
 }
 
 impl Target {
-    pub(crate) fn new(
-        cluster: Arc<Cluster>,
-        fleet: Arc<Fleet>,
-        history: Arc<Writer>,
-        terms: CheckOptions,
-    ) -> Target {
-        Target { cluster, fleet, history, terms, faults: AtomicUsize::new(0) }
+    pub(crate) fn new(cluster: Arc<Cluster>, fleet: Arc<Fleet>, history: Arc<Writer>) -> Target {
+        Target { cluster, fleet, history, faults: AtomicUsize::new(0) }
     }
 
     /// Notes the begin of a fault, and returns its number, for [`Target::ended`].
@@ -289,16 +213,8 @@ async fn strike(target: &Target, nemesis: Nemesis, random: &mut StdRng) -> Resul
         Nemesis::Partition => network::partition(target, random).await,
         Nemesis::Network => network::bad_weather(target, random).await,
         Nemesis::StepDown => commands::step_down(target).await,
-        Nemesis::Replication => commands::replication(target, random).await,
         Nemesis::Lag => commands::lag(target, random).await,
-        Nemesis::FailPoint => commands::fail_point(target, random).await,
-        Nemesis::Lock => commands::lock(target, random).await,
-        Nemesis::Transaction => transactions::hold_up(target, random).await,
-        Nemesis::Cursor => commands::kill_cursors(target).await,
-        Nemesis::Damage => damage::damage(target, random).await,
-        Nemesis::Overload => overload::overload(target, random).await,
         Nemesis::Block => processes::block(target, random).await,
-        Nemesis::Clock | Nemesis::ClockJump => clocks::move_clocks(target, nemesis, random).await,
     }
 }
 
@@ -332,8 +248,8 @@ mod tests {
 
     #[test]
     fn names_are_understood() {
-        let choice = Choice::parse("partition,replication+kill").unwrap();
-        let pair = vec![Nemesis::Replication, Nemesis::Kill];
+        let choice = Choice::parse("partition,lag+kill").unwrap();
+        let pair = vec![Nemesis::Lag, Nemesis::Kill];
         assert_eq!(choice.slots, vec![vec![Nemesis::Partition], pair]);
         assert!(Choice::parse("earthquake").unwrap_err().contains("stop-worker"));
     }

@@ -68,10 +68,10 @@ pub(super) async fn block(target: &Target, random: &mut StdRng) -> Result<(), Fa
     slots.truncate(slots.len().div_ceil(2));
     let pause = some(random, LONG_MS);
     let fault = target.began(Nemesis::Block, format!("slots {slots:?} for {pause:?}"));
-    let order = format!("block {fault} {}", pause.as_millis());
+    let order = format!("block {}", pause.as_millis());
     for slot in &slots {
-        // A worker that has died is not blocked. The others note it themselves.
-        let _output = target.fleet.order(*slot, &order).await;
+        // The workers note it themselves.
+        target.fleet.order(*slot, &order).await;
     }
     tokio::time::sleep(pause).await;
     target.ended(fault);

@@ -4,10 +4,8 @@
 //! no client goes around them, and carry out the controls. The members' proxies know the caller: a partition cuts some
 //! of them off from others.
 
-mod edits;
 pub(crate) mod members;
 mod rewrite;
-mod shares;
 
 use std::collections::HashMap;
 use std::io;
@@ -157,7 +155,7 @@ async fn requests(
     mut weather: watch::Receiver<Weather>,
 ) -> io::Result<()> {
     while let Some(mut message) = Message::read(&mut from).await? {
-        if let Some(control) = shared.control.filter(|control| control.is_on_the_wire())
+        if let Some(control) = shared.control
             && let Some(mut command) = message.document()
             && rewrite::rewrite(control, &mut command)
             && let Some(changed) = message.with_document(&command)

@@ -1,72 +1,16 @@
 //! The table of a run's results.
 
-mod beside;
-mod controls;
 mod numbers;
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
-use std::path::Path;
 
-use mongo_lease_checker::{self as checker, Evidence, Invariant, MILLI, Nanos, SECOND, Violation};
+use mongo_lease_checker::{self as checker, Invariant, MILLI, Nanos, SECOND, Violation};
 
-pub(crate) use beside::beside;
-pub(crate) use controls::{ControlRow, controls};
 use numbers::{Numbers, Unknown, longest, middle};
 
 use crate::arguments::Options;
-use crate::cluster::Failed;
 use crate::gather::Gathered;
-use crate::nemesis::{Choice, Nemesis};
-
-/// The table stands between these lines of a file; the rest of the file stays.
-const BEGIN: &str = "<!-- made by the program: begin ";
-const END: &str = "<!-- made by the program: end ";
-
-/// Which table it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Section {
-    /// Exclusive leases alone.
-    Real,
-    /// Exclusive leases beside permits and shares.
-    Shared,
-    /// With clocks that were moved within the maximum clock skew.
-    Clock,
-    /// With clocks that were moved beyond it.
-    ClockJump,
-    Controls,
-    /// The controls of permits and shares.
-    SharedControls,
-    /// Findings of other tools: the model, the fuzzing.
-    Beside,
-}
-
-impl Section {
-    /// The section of a run with these faults.
-    pub(crate) fn of(options: &Options, choice: &Choice) -> Section {
-        if choice.has(Nemesis::ClockJump) {
-            Section::ClockJump
-        } else if choice.has(Nemesis::Clock) {
-            Section::Clock
-        } else if options.shared_tasks > 0 {
-            Section::Shared
-        } else {
-            Section::Real
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Section::Real => "real",
-            Section::Shared => "shared",
-            Section::Clock => "clock",
-            Section::ClockJump => "clock-jump",
-            Section::Controls => "controls",
-            Section::SharedControls => "shared-controls",
-            Section::Beside => "beside",
-        }
-    }
-}
 
 /// The table of a run.
 pub(crate) fn table(
@@ -82,19 +26,10 @@ pub(crate) fn table(
     let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
     let setting = format!(
         "{} workers, {} calls of each at a time for {} exclusive leases and {} for permits and \
-         shares, maximum clock skew {} ms, waiter ttl {} ms; {profile} profile",
-        options.workers,
-        options.tasks,
-        options.names,
-        options.shared_tasks,
-        evidence.terms.max_clock_skew / MILLI,
-        options.waiter_ttl_ms
+         shares, waiter ttl {} ms; {profile} profile",
+        options.workers, options.tasks, options.names, options.shared_tasks, options.waiter_ttl_ms
     );
     rows.add("workers at a time", setting);
-    let error = evidence.terms.clock_error / MILLI;
-    if error > 0 {
-        rows.add("a member's clock is off by at most", format!("{error} ms, either way"));
-    }
     rows.add("duration under fault", format!("{} s", numbers.faulted / SECOND));
     rows.add("acquires", calls(&numbers));
     rows.add(
@@ -129,23 +64,8 @@ pub(crate) fn table(
     rows.add("memory of a worker at most", format!("{} MB", numbers.memory_peak_kb / 1024));
     let mut text = rows.0;
     pauses(&mut text, &numbers);
-    violations(&mut text, evidence, found);
+    violations(&mut text, found);
     text
-}
-
-/// Puts a table into a file: in place of the former one, or at the end.
-pub(crate) fn write(path: &Path, section: Section, table: &str) -> Result<(), Failed> {
-    let failed = |error| Failed::at("the table's file", error);
-    let which = section.name();
-    let (begin, end) = (format!("{BEGIN}{which} -->"), format!("{END}{which} -->"));
-    let before = std::fs::read_to_string(path).unwrap_or_default();
-    let section = format!("{begin}\n{table}{end}");
-    let place = before.find(&begin).zip(before.find(&end));
-    let after = match place {
-        Some((from, to)) => format!("{}{section}{}", &before[..from], &before[to + end.len()..]),
-        None => format!("{before}{section}\n"),
-    };
-    std::fs::write(path, after).map_err(failed)
 }
 
 #[derive(Default)]
@@ -197,35 +117,10 @@ fn pauses(text: &mut String, numbers: &Numbers) {
     }
 }
 
-fn violations(text: &mut String, evidence: &Evidence, found: &[Violation]) {
+fn violations(text: &mut String, found: &[Violation]) {
     text.push_str("\n| invariant | violations |\n| --- | --- |\n");
     for invariant in Invariant::ALL {
         let count = found.iter().filter(|found| found.invariant == invariant).count();
-        let may = if evidence.terms.may_break(invariant) { ", and may be" } else { "" };
-        let _written = writeln!(text, "| {} | {count}{may} |", invariant.words());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_table_replaces_its_own_section_and_nothing_else() {
-        let path = std::env::temp_dir().join(format!("torture-table-{}", std::process::id()));
-        std::fs::write(&path, "before\n").unwrap();
-        write(&path, Section::Real, "one\n").unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(&path, text + "behind\n").unwrap();
-        write(&path, Section::Clock, "other\n").unwrap();
-        write(&path, Section::Real, "two\n").unwrap();
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        let section = |which: &str, table: &str| {
-            let (begin, end) = (format!("{BEGIN}{which} -->"), format!("{END}{which} -->"));
-            format!("{begin}\n{table}\n{end}\n")
-        };
-        let (real, clock) = (section("real", "two"), section("clock", "other"));
-        assert_eq!(text, format!("before\n{real}behind\n{clock}"));
+        let _written = writeln!(text, "| {} | {count} |", invariant.words());
     }
 }

@@ -14,7 +14,7 @@ use rand::rngs::StdRng;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::Worker;
-use super::belief::{self, Belief};
+use super::belief::Belief;
 use crate::clock;
 use crate::cluster::LEDGER;
 use crate::control::Control;
@@ -49,12 +49,6 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// A hold that ends at once by a release.
-    pub(super) fn brief(ttl_ms: u64) -> Plan {
-        let end = End::LetGo(Letting::Release);
-        Plan { ttl_ms, hold_ms: 0, renews: false, end, writes: 0, renewals: 0, transactions: 0 }
-    }
-
     /// A random plan. Of a hundred holders, `hold_on` hold on.
     pub(super) fn any(random: &mut StdRng, ttl_ms: u64, hold_on: u32) -> Plan {
         let hold_ms = match random.random_range(0..100) {
@@ -90,7 +84,7 @@ pub(super) async fn hold(
         let text = "lost at once".to_owned();
         return worker.ended(call, Ending::Failed, text);
     };
-    let token = belief::token(worker, lease.name(), token.as_u64()).await;
+    let token = token.as_u64();
     worker.history.note(What::Granted {
         call: call.clone(),
         name: lease.name().to_owned(),
@@ -175,16 +169,15 @@ impl Holder<'_> {
     /// Several renewals side by side, a little apart.
     async fn renew_at_once(&self, random: &mut StdRng, belief: &mut Belief) {
         let apart = Duration::from_millis(random.random_range(0..40));
-        let beside = belief.renew_beside(&self.lease);
         tokio::join!(belief.renew(&self.lease), async {
             tokio::time::sleep(apart).await;
-            beside.await;
+            // The lease itself reports its result.
+            drop(self.lease.renew().await);
         });
     }
 
     async fn write(&self, is_stale: bool) {
-        let (call, name) = (self.call.clone(), self.lease.name());
-        let token = belief::token(self.worker, name, self.token).await;
+        let (call, name, token) = (self.call.clone(), self.lease.name(), self.token);
         let is_exclusive = self.permits.is_exclusive();
         let accepted = self.worker.resource.write(&call, name, token, is_exclusive).await;
         self.worker.history.note(What::Wrote { call, token, accepted, is_stale });

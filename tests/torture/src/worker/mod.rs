@@ -3,16 +3,13 @@
 mod belief;
 mod hold;
 mod left;
-mod load;
 mod node;
 mod wish;
 
 pub(crate) use node::in_node;
 
-use std::collections::HashMap;
-use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::doc;
@@ -23,15 +20,12 @@ use mongo_lease_checker::history::{Ending, What};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::{Signal, set_parent_process_death_signal};
-use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 
 use crate::Exit;
 use crate::arguments::WorkerOrders;
 use crate::control::Control;
 use crate::history::Writer;
-use crate::load::Load;
 use crate::resource::Resource;
 use hold::Plan;
 use wish::Wish;
@@ -42,12 +36,7 @@ const TTLS_MS: [u64; 3] = [2_000, 3_000, 4_000];
 /// How many of a hundred holders hold on until they have lost.
 pub(crate) const HOLD_ON: u32 = 5;
 
-/// In the control: how much longer a wait is than the history says.
-const LONGER: Duration = Duration::from_millis(2_500);
-/// In the control: how much later a call is made than the history says.
-const HELD_BACK: Duration = Duration::from_millis(4_500);
-
-/// The name by which the fail points recognize the workers.
+/// The name of the workers' clients.
 pub(crate) const APP_NAME: &str = "torture-worker";
 
 /// The state that the tasks of one worker share.
@@ -57,10 +46,6 @@ pub(crate) struct Worker {
     pub(crate) resource: Resource,
     pub(crate) database: Database,
     calls: AtomicU64,
-    /// In the control: the first token of each lease.
-    first_tokens: Mutex<HashMap<String, u64>>,
-    /// In the control: the turns in the worker's own line.
-    own_line: Option<Semaphore>,
 }
 
 /// The process.
@@ -73,15 +58,15 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
     };
     history.note(What::Started { pid: std::process::id() });
     let mut told = mongo_lease_testbed::orders();
-    let Some((client, manager, early)) = ready(&orders, &mut told).await else {
-        return Exit::Clean;
+    let (client, manager) = tokio::select! {
+        built = build(&orders) => built,
+        // It is to end, or the suite has gone.
+        _ = told.recv() => return Exit::Clean,
     };
     let worker = Arc::new(Worker {
         resource: Resource::at(orders.resource),
         database: client.database(&orders.database),
         calls: AtomicU64::new(0),
-        first_tokens: Mutex::default(),
-        own_line: own_line(&orders),
         orders,
         history,
     });
@@ -95,27 +80,13 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
     let exclusive = (0..tasks).map(|task| start(task, false));
     let tasks: Vec<_> = exclusive.chain((0..shared_tasks).map(|task| start(task, true))).collect();
     drop(ending);
-    let mut loads = JoinSet::new();
-    let mut bear = |load| loads.spawn(load::bear(Arc::clone(&worker), manager.clone(), load));
-    for load in early {
-        bear(load);
-    }
-    loop {
-        let Some(order) = told.recv().await else {
-            // The suite has gone: nobody reads the history.
-            return Exit::Broken;
-        };
-        let Some(load) = Load::parse(&order) else { break };
-        bear(load);
+    if told.recv().await.is_none() {
+        // The suite has gone: nobody reads the history.
+        return Exit::Broken;
     }
     let _listened = end.send(true);
     for task in tasks {
         if task.await.is_err() {
-            return Exit::Broken;
-        }
-    }
-    while let Some(load) = loads.join_next().await {
-        if load.is_err() {
             return Exit::Broken;
         }
     }
@@ -133,22 +104,6 @@ pub(crate) async fn work(orders: WorkerOrders) -> Exit {
     Exit::Clean
 }
 
-/// The client, the manager, and the loads that were ordered before they were built; `None` when the worker is to end
-/// first.
-async fn ready(
-    orders: &WorkerOrders,
-    told: &mut UnboundedReceiver<String>,
-) -> Option<(Client, LeaseManager, Vec<Load>)> {
-    let mut early = Vec::new();
-    let mut building = pin!(build(orders));
-    loop {
-        tokio::select! {
-            (client, manager) = &mut building => return Some((client, manager, early)),
-            order = told.recv() => early.push(Load::parse(&order?)?),
-        }
-    }
-}
-
 /// Builds the client and the manager, however long the database takes.
 async fn build(orders: &WorkerOrders) -> (Client, LeaseManager) {
     loop {
@@ -156,7 +111,7 @@ async fn build(orders: &WorkerOrders) -> (Client, LeaseManager) {
         let built = LeaseManager::builder(&client.database(&orders.database))
             .owner(orders.id.as_str())
             .ttl(Duration::from_secs(3))
-            .max_clock_skew(orders.max_clock_skew())
+            .max_clock_skew(Duration::ZERO)
             .tuning(Tuning::default().waiter_ttl(orders.waiter_ttl()))
             .tombstones(orders.makes_tombstones())
             .build()
@@ -166,12 +121,6 @@ async fn build(orders: &WorkerOrders) -> (Client, LeaseManager) {
             Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
         }
     }
-}
-
-/// In the control, no more calls than usual are made at once.
-fn own_line(orders: &WorkerOrders) -> Option<Semaphore> {
-    let turns = usize::try_from(orders.tasks + orders.shared_tasks).unwrap_or(1);
-    (orders.control == Some(Control::OwnLine)).then(|| Semaphore::new(turns))
 }
 
 /// A client with the settings that `docs/operators.md` recommends for a quick recovery after a failure.
@@ -223,8 +172,7 @@ impl Worker {
             let ttl_ms = TTLS_MS[random.random_range(0..TTLS_MS.len())];
             let style = Style::any(&mut random);
             let plan = Plan::any(&mut random, ttl_ms, hold_on);
-            let own_renewals = [Control::ValidityFromReply, Control::StoredTtl];
-            let renews = plan.renews && !own_renewals.iter().any(|control| self.is(*control));
+            let renews = plan.renews && !self.is(Control::ValidityFromReply);
             let ttl = Duration::from_millis(ttl_ms);
             let acquire = wish.acquire(&manager).ttl(ttl).renew(renews);
             let permits = wish.permits;
@@ -251,21 +199,13 @@ impl Worker {
             Style::Impatient(wait) => Some(wait * 4),
         };
         let wait_ms = wait.and_then(|wait| u64::try_from(wait.as_millis()).ok());
-        let longer = if self.is(Control::LateAnswer) { LONGER } else { Duration::ZERO };
         // It identifies the grant in the oplog.
         let acquire = acquire.metadata(doc! { "call": &call });
         let (Wish { name, permits }, id) = (wish, call.clone());
         self.history.note(What::Invoked { call: id, name, ttl_ms, wait_ms, permits });
-        if self.is(Control::HeldBack) && wait.is_some() {
-            tokio::time::sleep(HELD_BACK).await;
-        }
-        let _turn = match &self.own_line {
-            Some(turns) => turns.acquire().await.ok(),
-            None => None,
-        };
         let result = match style {
             Style::Once => acquire.wait(Duration::ZERO).await,
-            Style::Wait(wait) => acquire.wait(wait + longer).await,
+            Style::Wait(wait) => acquire.wait(wait).await,
             Style::Impatient(patience) => {
                 let waiting = acquire.wait(patience * 4).into_future();
                 match tokio::time::timeout(patience, waiting).await {

@@ -25,7 +25,6 @@ pub(crate) fn in_node(orders: &WorkerOrders) -> Exit {
         "names": orders.names,
         "tasks": orders.tasks,
         "shared_tasks": orders.shared_tasks,
-        "max_clock_skew_ms": orders.max_clock_skew_ms,
         "waiter_ttl_ms": orders.waiter_ttl_ms,
         "control": orders.control.map(crate::control::Control::name),
         "clock_ahead": clock::ahead_of_monotonic().to_string(),
