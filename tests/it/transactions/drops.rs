@@ -103,8 +103,8 @@ async fn a_session_of_the_callers_can_be_used_after_a_drop() {
     assert_eq!(count(&work).await, 12);
 }
 
-/// A loss is known before the guard is sent, which would tell the driver that the transaction has begun. Or its user has
-/// aborted it, of which the driver has told nobody.
+/// A loss is known before the guard is sent, which would tell the driver that the transaction has begun. Or its user
+/// has aborted it, of which the driver has told nobody.
 #[tokio::test]
 async fn a_first_operation_that_was_dropped_stays_open_after_no_end() {
     let (database, leases, work, _) = held().await;

@@ -4,6 +4,7 @@
 //! of its own with a paused clock, and returns its history; [`judge`] finds the broken promises in it.
 
 mod applied;
+mod blocked;
 mod changes;
 mod control;
 mod faults;

@@ -9,8 +9,8 @@ use mongo_lease::simulated::{SentCommand, SimulatedAnswer};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use crate::blocked;
 use crate::statements;
-use crate::transactions;
 use crate::world::{World, locked, sleep_ms};
 
 /// How much later than others a write may come to a lock that is free again, in milliseconds.
@@ -226,7 +226,7 @@ impl Server {
         let deadline = Instant::now() + left;
         loop {
             let unblocked = world.transactions.unblocked();
-            if !transactions::is_blocked(world, command) {
+            if !blocked::is_blocked(world, command) {
                 return true;
             }
             if tokio::time::timeout_at(deadline, unblocked).await.is_err() {

@@ -3,17 +3,13 @@
 //! A transaction sees the lease's document as it was at its first step. Its guard conflicts with each later write, and
 //! blocks the document until the transaction ends. A primary that goes takes all open transactions with it.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::pin::Pin;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mongo_lease::simulated::{
-    BoxedTask, Lens, SentCommand, SimulatedSession, TransactionFailure, TransactionStep,
-};
+use mongo_lease::simulated::{BoxedTask, SimulatedSession, TransactionFailure, TransactionStep};
 use mongo_lease_checker::Nanos;
 use mongo_lease_checker::history::What;
 use mongo_lease_core::commands::Guard;
@@ -22,7 +18,6 @@ use mongo_lease_core::spec::{self, AsBuilt};
 use mongo_lease_core::texts::{LeaseDocument, Texts};
 use tokio::sync::Notify;
 
-use crate::control::Control;
 use crate::plan::BREAKS_MS;
 use crate::process::Process;
 use crate::server::Health;
@@ -356,46 +351,5 @@ impl Drop for Session {
         if !self.is_over && !self.place.begins {
             drop(self.place.carry(TransactionStep::Abort));
         }
-    }
-}
-
-/// Whether the command would change a document that a transaction blocks. Nothing is written.
-pub(crate) fn is_blocked(world: &World, command: &dyn SentCommand) -> bool {
-    let blocked = world.transactions.blocked();
-    if blocked.is_empty() {
-        return false;
-    }
-    let would_change = Rc::new(Cell::new(false));
-    let dry = Dry { blocked, would_change: Rc::clone(&would_change) };
-    Control::see_through(world.control, Some(Box::new(dry)));
-    command.copy().carry_out();
-    Control::see_through(world.control, None);
-    would_change.get()
-}
-
-/// A server that writes nothing, and notes whether it would have changed one of these documents.
-struct Dry {
-    blocked: Vec<LeaseDocument>,
-    would_change: Rc<Cell<bool>>,
-}
-
-impl Lens for Dry {
-    fn seen(&self, found: Option<LeaseDocument>, _now_ms: i64) -> Option<LeaseDocument> {
-        found
-    }
-
-    fn written(
-        &self,
-        before: Option<&LeaseDocument>,
-        after: Option<LeaseDocument>,
-        _now_ms: i64,
-    ) -> Option<LeaseDocument> {
-        if let Some(before) = before
-            && after.as_ref() != Some(before)
-            && self.blocked.contains(before)
-        {
-            self.would_change.set(true);
-        }
-        before.cloned()
     }
 }

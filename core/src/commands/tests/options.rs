@@ -25,7 +25,11 @@ fn each_command_states_its_concern() {
             ("find" | "aggregate", _) => {
                 let level = if what == "find applied" { "local" } else { "majority" };
                 let read = command.get_document("readConcern");
-                assert_eq!(read.and_then(|it| it.get_str("level")), Ok(level), "{what}: {command}");
+                assert_eq!(
+                    read.and_then(|it| it.get_str("level")).ok(),
+                    Some(level),
+                    "{what}: {command}"
+                );
             }
             // They read no lease.
             ("explain" | "hello" | "ping" | "listCollections" | "listIndexes", _) => {
@@ -74,7 +78,7 @@ fn each_upsert_names_the_unique_index() {
     let mut upserts = 0;
     for (what, command) in every_command(SENT) {
         for part in comparing(&command) {
-            if part.get_bool("upsert") == Ok(true) {
+            if part.get_bool("upsert").is_ok_and(|it| it) {
                 assert_eq!(part.get("hint"), Some(&by_name), "{what}: {part}");
                 upserts += 1;
             }
