@@ -131,7 +131,9 @@ mod tests {
 
     #[test]
     fn one_more_fits_in_both_forms() {
-        let acquire = |expression: Document| doc! { "findAndModify": "locks", "update": [{ "$replaceWith": expression }] };
+        let acquire = |expression: Document| {
+            doc! { "findAndModify": "locks", "update": [{ "$replaceWith": expression }] }
+        };
         for bound in [Bson::from("$$bound"), doc! { "$min": ["a", "b"] }.into()] {
             let fits = |bound: Bson| acquire(doc! { "$lte": ["$$used", bound] });
             let more = doc! { "$add": [bound.clone(), 1_i64] };
