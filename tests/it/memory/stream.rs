@@ -107,11 +107,12 @@ async fn events_do_not_hide_that_a_pool_of_one_connection_is_too_small() {
     let contended = Contended::on(&store, &client).await;
     let holder = manager(&store).await;
     for _ in 0..600 {
-        let lease = holder.acquire("b").ttl(HOUR).await.unwrap();
+        let lease = holder.acquire("b").ttl(HOUR).wait_forever().await.unwrap();
         let next = tokio::spawn(contended.leases.acquire("b").wait_forever().into_future());
         pass(Duration::from_secs(1)).await;
         assert_done(lease.release().await.unwrap(), "handed off");
-        next.await.unwrap().unwrap().release().await.unwrap();
+        // The stream may have the connection for as long as a release takes at most.
+        let _unanswered = next.await.unwrap().unwrap().release().await;
     }
     let asked_for = client.streams_asked_for();
     assert!((2..40).contains(&asked_for), "{asked_for} in ten minutes");

@@ -67,7 +67,7 @@ pub static CONTROLS: &[Control] = &[
     control("slow-clocks", 1, Place::Here),
     control("distant-members", 4, Place::Here),
     control("w1", 1, Place::Here),
-    control("cut-off-goes-on", 10_081, Place::Here),
+    control("cut-off-goes-on", 20_035, Place::Here),
     control("unconfirmed-read", 1, Place::Here),
     control("late-event", 1, Place::Here),
     control("closed-streams", 1, Place::Here),
