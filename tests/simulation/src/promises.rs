@@ -217,12 +217,25 @@ impl<'a> Sight<'a> {
         }
     }
 
+    /// Whether a transaction of this call ended in this time.
+    fn ended_a_transaction(&self, of: &str, (from, to): (Nanos, Nanos)) -> bool {
+        self.evidence().records.iter().any(|record| {
+            let is_its = matches!(&record.what, What::Transacted { call, .. } if call == of);
+            is_its && from <= record.at && record.at <= to
+        })
+    }
+
     /// A holder that renews loses nothing.
     fn losses(&mut self) {
         for hold in &self.facts.holds {
             let Some(lost) = hold.lost else { continue };
             // It has more than half of the ttl for renewals, and needs little of that in good health.
-            let over = believed(hold).min(lost);
+            let believed = believed(hold);
+            // In a transaction it does not look at its lease, so it notes no renewal meanwhile.
+            let over = match self.ended_a_transaction(hold.call, (believed, lost)) {
+                true => lost,
+                false => believed.min(lost),
+            };
             let mut from = over.saturating_sub(hold.ttl_ms * MILLI * 45 / 100 + SECOND / 3);
             let is_mine = self.history.renewing.contains(hold.call) && !is_operated(hold.name);
             let is_before = hold.let_go.is_none_or(|let_go| lost <= let_go);
