@@ -136,7 +136,7 @@ async fn migrated(cluster: Cluster) -> Result<Arc<Cluster>, Failed> {
 }
 
 impl Sight {
-    /// Nobody may move the clock: histories and the oplog are compared by it.
+    /// Fails if the wall clock was set meanwhile: histories and the oplog are compared by it.
     fn check_wall_clock(&self) -> Result<(), Failed> {
         let moved = clock::wall_ahead().abs_diff(self.wall_ahead);
         if moved > 5 * MILLI {
