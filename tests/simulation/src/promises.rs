@@ -15,7 +15,6 @@ use mongo_lease_checker::{Call, Evidence, Facts, Hold, MILLI, Nanos, SECOND, Vio
 use crate::neighbours::{PLAIN, is_operated};
 use crate::plan::{Fault, Kind, Plan, Whom};
 use crate::round::History;
-use crate::transactions::Blockage;
 use crate::turns;
 use crate::workload::JOB;
 
@@ -126,15 +125,6 @@ impl<'a> Sight<'a> {
             !is_anothers && begins < to && from < ends
         };
         !self.plan.faults.iter().any(ails)
-    }
-
-    /// Whether a transaction blocked the lease's document in this time, for longer than that: then all other commands
-    /// on it take long.
-    pub(crate) fn is_blocked(&self, name: &str, (from, to): (Nanos, Nanos), long: Nanos) -> bool {
-        let mut of_name = self.history.blockages.iter().filter(|it| it.name == name);
-        of_name.any(|Blockage { times, .. }| {
-            times.start < to && from < times.end && times.end - times.start > long
-        })
     }
 
     pub(crate) fn grant_ended(&self, grant: GrantKey<'_>) -> Nanos {
@@ -272,7 +262,7 @@ impl<'a> Sight<'a> {
                 let waits = waits && !self.history.excused.contains(call.id);
                 // Each heartbeat waits for a part of this time.
                 let long = self.evidence().terms.waiter_ttl / 6;
-                let waits = waits && !self.is_blocked(call.name, (from, over), long);
+                let waits = waits && !self.history.is_blocked(call.name, (from, over), long);
                 if waits && self.is_calm(call.by, from, over) {
                     let text = format!("the entry of {} for {} expired", call.id, call.name);
                     self.add("Entry", over, (call.name, call.id), text);

@@ -154,7 +154,7 @@ impl Sight<'_> {
             let Some(hold) = dropped.next() else { continue };
             let is_certain = call.name.starts_with("lease:");
             let is_certain =
-                is_certain && !self.is_blocked(call.name, (call.invoked - LOOK, ended), 0);
+                is_certain && !self.history.is_blocked(call.name, (call.invoked - LOOK, ended), 0);
             let is_calm = is_certain && self.is_calm(call.by, call.invoked, ended);
             if is_calm && self.is_held_by_none_but(hold, (call.invoked, ended)) {
                 let text = format!("{} found {} held by {}", call.id, call.name, hold.call);

@@ -65,6 +65,15 @@ pub struct History {
 }
 
 impl History {
+    /// Whether a transaction blocked the lease's document in this time, for longer than that: then all other commands
+    /// on it take long.
+    pub(crate) fn is_blocked(&self, name: &str, (from, to): (Nanos, Nanos), long: Nanos) -> bool {
+        let mut of_name = self.blockages.iter().filter(|it| it.name == name);
+        of_name.any(|Blockage { times, .. }| {
+            times.start < to && from < times.end && times.end - times.start > long
+        })
+    }
+
     /// Writes every record and every change, a line of JSON for each.
     pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
         for record in &self.evidence.records {
@@ -215,12 +224,22 @@ pub fn judge(plan: &Plan, history: &History) -> Vec<Broken> {
                     .contains(&violation.at)
             })
     };
+    // Until a dead process's transaction ends, no other call can join the queue.
+    let is_blocked = |violation: &Violation| {
+        let long = history.evidence.terms.waiter_ttl / 6;
+        let times = (violation.since, violation.at);
+        let of = |lease: &str| history.is_blocked(lease, times, long);
+        violation.invariant == Invariant::Progress && violation.lease.as_deref().is_some_and(of)
+    };
     let is_excused = |violation: &Violation| {
         let is_of = violation.calls.iter().any(|call| history.excused.contains(call));
         violation.invariant == Invariant::Progress && is_of
     };
     found.retain(|violation| {
-        !is_operators(violation) && !is_excused(violation) && !doubled(violation)
+        !is_operators(violation)
+            && !is_excused(violation)
+            && !is_blocked(violation)
+            && !doubled(violation)
     });
     let terms = history.evidence.terms;
     found.retain(|violation| !terms.may_break(violation.invariant));
