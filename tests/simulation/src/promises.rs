@@ -220,13 +220,13 @@ impl<'a> Sight<'a> {
         for hold in &self.facts.holds {
             let Some(lost) = hold.lost else { continue };
             // It has more than half of the ttl for renewals, and needs little of that in good health.
-            let believed = believed(hold);
-            // In a transaction it does not look at its lease, so it notes no renewal meanwhile.
+            let believed = believed(hold).min(lost);
+            let mut from = believed.saturating_sub(hold.ttl_ms * MILLI * 45 / 100 + SECOND / 3);
+            // In a transaction it does not look at its lease, so it notes neither a renewal nor the loss meanwhile.
             let over = match self.ended_a_transaction(hold.call, (believed, lost)) {
                 true => lost,
-                false => believed.min(lost),
+                false => believed,
             };
-            let mut from = over.saturating_sub(hold.ttl_ms * MILLI * 45 / 100 + SECOND / 3);
             let is_mine = self.history.renewing.contains(hold.call) && !is_operated(hold.name);
             let is_before = hold.let_go.is_none_or(|let_go| lost <= let_go);
             if hold.began > from {
@@ -234,7 +234,7 @@ impl<'a> Sight<'a> {
                 if self.history.excused.contains(hold.call) {
                     continue;
                 }
-                from = over.saturating_sub(hold.ttl_ms * MILLI);
+                from = believed.saturating_sub(hold.ttl_ms * MILLI);
             }
             if is_mine && is_before && self.is_calm_after(0, hold.by, from, over) {
                 let text = format!("{} lost {} without a reason", hold.call, hold.name);
