@@ -1,6 +1,7 @@
 // Builds the package: the core, which is kept (`core.mjs`), and TypeScript.
 
-import { execFileSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { cpSync, mkdirSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
@@ -11,21 +12,23 @@ const here = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const root = resolve(here, '../..');
 const dist = join(here, 'dist');
 
-export function build() {
+export async function build() {
   buildCore();
   rmSync(dist, { recursive: true, force: true });
   // Comments are in the declarations and in the sources, which source maps name.
-  tsc('--emitDeclarationOnly', '--declarationMap');
-  tsc('--noCheck', '--declaration', 'false', '--sourceMap', '--removeComments');
+  const declarations = tsc('--emitDeclarationOnly', '--declarationMap');
+  await Promise.all([declarations, tsc('--noCheck', '--declaration', 'false', '--sourceMap', '--removeComments')]);
   keepPublicDeclarations();
   mkdirSync(join(dist, 'core'));
   for (const file of ['core.js', 'module.js']) cpSync(join(here, 'src/core', file), join(dist, 'core', file));
   for (const licence of ['LICENSE-MIT', 'LICENSE-APACHE']) cpSync(join(root, licence), join(here, licence));
 }
 
-function tsc(...options) {
+async function tsc(...options) {
   const program = createRequire(import.meta.url).resolve('typescript/bin/tsc');
-  execFileSync(process.execPath, [program, '-p', here, ...options], { stdio: 'inherit' });
+  const compiler = spawn(process.execPath, [program, '-p', here, ...options], { stdio: 'inherit' });
+  const [code] = await once(compiler, 'exit');
+  if (code !== 0) process.exit(code ?? 1);
 }
 
 /** Removes the declarations that no public one refers to. */
@@ -44,4 +47,4 @@ function keepPublicDeclarations() {
   }
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url)) build();
+if (process.argv[1] === fileURLToPath(import.meta.url)) await build();

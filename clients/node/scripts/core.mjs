@@ -41,7 +41,7 @@ export function cargo(args, options) {
     return execFileSync('cargo', args, how);
   } catch (error) {
     if (error.code !== 'ENOENT') throw error;
-    throw new Error('cargo is missing: rustup installs it', { cause: error });
+    throw new Error('cargo is missing, which rustup installs', { cause: error });
   }
 }
 

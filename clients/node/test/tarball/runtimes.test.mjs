@@ -2,7 +2,7 @@
 // program.
 
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { before, test } from 'node:test';
 import { World, uri } from '../help.mjs';
@@ -32,10 +32,14 @@ test('Deno: a service runs with the permissions that the README names', async (t
   if (!deno) return;
   const readme = readFileSync(join(folder, 'node_modules/mongo-lease/README.md'), 'utf8');
   const permissions = /^Deno needs `(.*)`\.$/m.exec(readme)[1].split(' ');
-  const told = ['run', '--no-prompt', '--no-remote', '--cached-only', ...permissions, 'service.mjs'];
+  const told = ['run', '--no-prompt', '--no-remote', '--cached-only', ...permissions];
   const env = { DENO_DIR: join(folder, '.deno'), DENO_NO_UPDATE_CHECK: '1' };
-  assert.equal(await run(folder, deno, told, env), SERVED);
-  assert.equal(await run(folder, deno, told, { ...env, MONGODB_URI: World.of(t).uri }), SERVED);
+  assert.equal(await run(folder, deno, [...told, 'service.mjs'], env), SERVED);
+  env.MONGODB_URI = World.of(t).uri;
+  assert.equal(await run(folder, deno, [...told, 'service.mjs'], env), SERVED);
+  cpSync(join(folder, 'node_modules/mongo-lease/examples/quickstart.mjs'), join(folder, 'quickstart.mjs'));
+  const printed = await run(folder, deno, [...told, 'quickstart.mjs'], env);
+  assert.match(printed, /^acquired invoice:42 \d+\nworked\nreleased\n$/);
 });
 
 test('Bun: a service runs, and import and require are one package', async (t) => {
