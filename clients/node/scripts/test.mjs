@@ -4,8 +4,8 @@
 // Those in `tarball` test the packed package: as `npm pack` makes it here, or the file that MONGO_LEASE_TARBALL names.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { cargo, targetFolder } from './core.mjs';
@@ -47,7 +47,7 @@ function withDriver6() {
   const folder = join(here, '.test', 'driver6');
   rmSync(folder, { recursive: true, force: true });
   for (const part of ['package.json', 'index.mjs', 'dist', 'test']) {
-    const filter = (path) => !/beside|tarball/.test(path);
+    const filter = (path) => !/beside|tarball/.test(relative(here, path));
     cpSync(join(here, part), join(folder, part), { recursive: true, filter });
   }
   mkdirSync(join(folder, 'node_modules'));
@@ -89,6 +89,9 @@ async function startServer() {
 }
 
 if (isQuick) process.exit(runIn(tests, files, '7'));
+mkdirSync(join(here, '.test'), { recursive: true });
+env.MONGO_LEASE_NOT_RUN = join(here, '.test', 'not-run');
+rmSync(env.MONGO_LEASE_NOT_RUN, { force: true });
 if (files.some((file) => file.startsWith('tarball/'))) env.MONGO_LEASE_TARBALL = pack();
 const server = await startServer();
 env.MONGO_LEASE_URI = server.uri;
@@ -97,4 +100,5 @@ let status = runIn(tests, files, '7');
 const ofDriver = files.filter((file) => /^(promises|lost-replies|guard|options|overload|transaction|unreachable|waiting)/.test(file));
 if (status === 0 && ofDriver.length > 0) status = runIn(withDriver6(), ofDriver, '6');
 await server.end();
+if (existsSync(env.MONGO_LEASE_NOT_RUN)) console.log(readFileSync(env.MONGO_LEASE_NOT_RUN, 'utf8'));
 process.exit(status);

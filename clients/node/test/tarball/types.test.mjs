@@ -7,7 +7,9 @@ import { test } from 'node:test';
 import { World } from '../help.mjs';
 import { install, run, tools } from './help.mjs';
 
-const TYPESCRIPTS = ['typescript', 'typescript7'];
+const COMPILERS = ['typescript', 'typescript7'];
+// The first that has all that the declarations use.
+const OLDEST = 'typescript54';
 const OPTIONS = {
   strict: true,
   exactOptionalPropertyTypes: true,
@@ -22,12 +24,12 @@ const OPTIONS = {
 };
 
 /** Compiles these programs with each compiler, and runs them with Node. Returns what they print. */
-async function compileAndRun(t, folder, programs) {
+async function compileAndRun(t, folder, programs, compilers = COMPILERS) {
   const files = Object.keys(programs);
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions: OPTIONS, files }));
-  for (const typescript of TYPESCRIPTS) {
-    const compiler = join(tools, 'node_modules', typescript, 'bin', 'tsc');
-    await run(folder, process.execPath, [compiler, '-p', '.']);
+  for (const compiler of compilers) {
+    const tsc = join(tools, 'node_modules', compiler, 'bin', 'tsc');
+    await run(folder, process.execPath, [tsc, '-p', '.']);
     for (const [program, printed] of Object.entries(programs)) {
       const compiled = join('out', program.replace(/ts$/, 'js'));
       const env = { MONGODB_URI: World.of(t).uri };
@@ -41,7 +43,8 @@ const MONGOOSE = 'paid\nsent\napplied\nheld\n';
 
 test('a strict program compiles beside driver 7, as a module and as CommonJS', async (t) => {
   const folder = await install('mongodb7', 'strict.mts', 'strict.cts');
-  await compileAndRun(t, folder, { 'strict.mts': STRICT, 'strict.cts': 'true\n' });
+  const programs = { 'strict.mts': STRICT, 'strict.cts': 'true\n' };
+  await compileAndRun(t, folder, programs, [OLDEST, ...COMPILERS]);
 });
 
 test('a strict program compiles beside Mongoose 9, whose driver is another copy', async (t) => {
