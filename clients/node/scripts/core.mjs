@@ -1,5 +1,5 @@
-// The core for WebAssembly: built by cargo, and kept in `src/core` with the hash of its sources. It is built again where
-// they differ, so a change to TypeScript alone needs no Rust.
+// The core for WebAssembly: cargo builds it, and it is kept in `src/core` with the hash of its sources. It is built
+// again where they differ, so a change to TypeScript alone needs no Rust.
 
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -13,7 +13,8 @@ const root = resolve(here, '../..');
 const kept = join(here, 'src', 'core');
 const record = join(kept, 'sources.json');
 const TARGET = 'wasm32-unknown-unknown';
-// What cargo's list of source files leaves out: manifests, the profile, locked versions, and what makes the JavaScript.
+// Cargo's list of source files leaves these out: manifests, the profile, locked versions, and what makes the
+// JavaScript.
 const BESIDE_SOURCES = [
   'Cargo.lock',
   'Cargo.toml',

@@ -1,6 +1,6 @@
-// The README in the package: its links to pages of the repository become links to docs.rs, which has these pages as parts
-// of the Rust packages. `readme.mjs packed` writes it before `npm pack`, and `readme.mjs restored` puts the repository's
-// back.
+// The README in the package: its links to pages of the repository become links to docs.rs, which shows these pages with
+// the Rust packages. `readme.mjs packed` writes it before `npm pack`, and `readme.mjs restored` puts the repository's
+// own back.
 
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 const here = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const readme = join(here, 'README.md');
 const kept = join(here, '.test', 'README.md');
-// What of the repository is where on docs.rs.
+// Paths of the repository, and where docs.rs has them.
 const PACKED = [
   [/^\.\.\/\.\.\/README\.md/, 'mongo-lease/latest'],
   [/^\.\.\/\.\.\/docs\//, 'mongo-lease/latest/source/docs/'],

@@ -1,5 +1,5 @@
-// What this package uses of the driver's objects. A program may have several copies of the driver, as Mongoose brings its
-// own: their classes are other types to TypeScript, and these types accept each of them.
+// The driver's objects, as far as this package uses them. A program may have several copies of the driver, as Mongoose
+// brings its own: their classes are other types to TypeScript, and these types accept each of them.
 
 /** A `Db`, of whichever copy and version of the driver. */
 export interface AnyDb {

@@ -1,4 +1,4 @@
-// What is in the packed package: its size, its links, its declarations and its source maps.
+// The contents of the packed package: its size, its links, its declarations and its source maps.
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
@@ -46,7 +46,8 @@ test('each source map has its sources beside it, and a stack shows their lines',
   const sources = maps.flatMap((map) => JSON.parse(readFileSync(join(dist, map), 'utf8')).sources);
   assert.ok(maps.some((map) => map === 'manager.js.map') && maps.some((map) => map === 'manager.d.ts.map'));
   sources.forEach((source) => assert.ok(existsSync(resolve(dist, source)), source));
-  const program = "require('mongo-lease').inMemory().manager().tryAcquire('').catch((error) => console.log(error.stack))";
+  const refused = "require('mongo-lease').inMemory().manager().tryAcquire('')";
+  const program = `${refused}.catch((error) => console.log(error.stack))`;
   const stack = await run(folder, process.execPath, ['--enable-source-maps', '-e', program]);
   assert.match(stack, /mongo-lease\/src\/manager\.ts:\d+/);
 });

@@ -1,4 +1,4 @@
-// What the tests of the packed package share: fresh folders that have nothing but what npm installs there, and other
+// Shared by the tests of the packed package: fresh folders that have nothing but what npm installs there, and other
 // people's tools.
 
 import { execFile } from 'node:child_process';
@@ -38,7 +38,7 @@ export async function install(project, ...programs) {
   return folder;
 }
 
-/** What the program prints. Fails with all that it has printed, if it fails. */
+/** Runs a program, and returns what it prints. If it fails, the error has all that it has printed. */
 export async function run(folder, program, args, env = {}) {
   const options = { cwd: folder, env: { ...process.env, ...env }, maxBuffer: 1e8 };
   try {

@@ -63,7 +63,7 @@ test("the README's first program runs on a fresh database", async (t) => {
   assert.deepEqual(indexes.map(({ name }) => name).sort(), ['_id_', 'expiresAt_1', 'name_1']);
 });
 
-/** What the name of Deno's package says of Linux. */
+/** The part for Linux in the name of Deno's package. */
 function libc() {
   return process.platform === 'linux' ? '-glibc' : '';
 }

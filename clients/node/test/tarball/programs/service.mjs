@@ -1,5 +1,5 @@
-// A small service: a request takes the lease of its path, or is answered 409. It asks itself, and ends. Its leases are in
-// memory, or in the database of MONGODB_URI.
+// A small service: a request takes the lease of its path, or is answered 409. It asks itself, and ends. Its leases are
+// in memory, or in the database of MONGODB_URI.
 
 import { createServer } from 'node:http';
 import { MongoClient } from 'mongodb';
