@@ -1,7 +1,5 @@
 // The package for `import`. It is the same code as for `require`, so that a process has one of it.
-import leases from './dist/index.js';
-
-export const {
+export {
   CommitUnknownError,
   DamagedError,
   DatabaseError,
@@ -22,5 +20,4 @@ export const {
   WaitTimeoutError,
   fencedUpdate,
   inMemory,
-} = leases;
-export default leases;
+} from './dist/index.js';

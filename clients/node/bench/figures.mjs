@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { MongoClient } from 'mongodb';
 import { LeaseManager } from '../index.mjs';
-import { cargo, targetFolder } from '../scripts/build.mjs';
+import { cargo, targetFolder } from '../scripts/core.mjs';
 import { grownBy } from './memory.mjs';
 
 const MAJORITY = { writeConcern: { w: 'majority', journal: true } };

@@ -1,13 +1,14 @@
 // Runs the tests beside a server of the testbed, which finds or fetches mongod, and Rust processes.
 //
 // Arguments are parts of the names of the files to run. `--quick` stands for those that need neither a server nor luck.
+// Those in `tarball` test the packed package: as `npm pack` makes it here, or the file that MONGO_LEASE_TARBALL names.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { cargo, targetFolder } from './build.mjs';
+import { cargo, targetFolder } from './core.mjs';
 
 // In memory and in its own time, or without any: no fault, no load, and no wait.
 const QUICK = ['arguments', 'bounds', 'clock', 'memory', 'texts'];
@@ -16,7 +17,8 @@ const here = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const tests = join(here, 'test');
 const isQuick = process.argv.includes('--quick');
 const only = process.argv.slice(2).filter((part) => !part.startsWith('--'));
-const all = readdirSync(tests).filter((file) => file.endsWith('.test.mjs'));
+const testsIn = (folder) => readdirSync(folder).filter((file) => file.endsWith('.test.mjs'));
+const all = [...testsIn(tests), ...testsIn(join(tests, 'tarball')).map((file) => `tarball/${file}`)];
 const isQuickOne = (file) => QUICK.includes(file.replace('.test.mjs', ''));
 const isNamed = (file) => only.length === 0 || only.some((part) => file.includes(part));
 const files = all.filter((file) => isNamed(file) && (!isQuick || isQuickOne(file)));
@@ -45,12 +47,30 @@ function withDriver6() {
   const folder = join(here, '.test', 'driver6');
   rmSync(folder, { recursive: true, force: true });
   for (const part of ['package.json', 'index.mjs', 'dist', 'test']) {
-    const filter = (path) => !path.includes('beside');
+    const filter = (path) => !/beside|tarball/.test(relative(here, path));
     cpSync(join(here, part), join(folder, part), { recursive: true, filter });
   }
   mkdirSync(join(folder, 'node_modules'));
   symlinkSync(join(here, 'node_modules', 'mongodb6'), join(folder, 'node_modules', 'mongodb'));
   return join(folder, 'test');
+}
+
+/** Packs the package, and installs the programs of others with which it is tested. Returns the packed file. */
+function pack() {
+  const folder = join(here, '.test', 'packed');
+  const npm = (at, ...args) => {
+    const { status } = spawnSync('npm', args, { cwd: at, stdio: ['ignore', 'ignore', 'inherit'] });
+    if (status !== 0) throw new Error(`npm ${args.join(' ')} has failed`);
+  };
+  const tools = join(tests, 'tarball', 'tools');
+  const installed = join(tools, 'node_modules', '.package-lock.json');
+  const isOlder = () => statSync(installed).mtimeMs < statSync(join(tools, 'package-lock.json')).mtimeMs;
+  if (!existsSync(installed) || isOlder()) npm(tools, 'ci', '--ignore-scripts', '--no-audit', '--no-fund');
+  if (process.env.MONGO_LEASE_TARBALL) return resolve(process.env.MONGO_LEASE_TARBALL);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  npm(here, 'pack', '--pack-destination', folder);
+  return join(folder, readdirSync(folder)[0]);
 }
 
 /** Starts a server, and returns its URI and what ends it with its mongod: so nothing is left running behind us. */
@@ -69,6 +89,10 @@ async function startServer() {
 }
 
 if (isQuick) process.exit(runIn(tests, files, '7'));
+mkdirSync(join(here, '.test'), { recursive: true });
+env.MONGO_LEASE_NOT_RUN = join(here, '.test', 'not-run');
+rmSync(env.MONGO_LEASE_NOT_RUN, { force: true });
+if (files.some((file) => file.startsWith('tarball/'))) env.MONGO_LEASE_TARBALL = pack();
 const server = await startServer();
 env.MONGO_LEASE_URI = server.uri;
 let status = runIn(tests, files, '7');
@@ -76,4 +100,5 @@ let status = runIn(tests, files, '7');
 const ofDriver = files.filter((file) => /^(promises|lost-replies|guard|options|overload|transaction|unreachable|waiting)/.test(file));
 if (status === 0 && ofDriver.length > 0) status = runIn(withDriver6(), ofDriver, '6');
 await server.end();
+if (existsSync(env.MONGO_LEASE_NOT_RUN)) console.log(readFileSync(env.MONGO_LEASE_NOT_RUN, 'utf8'));
 process.exit(status);

@@ -198,7 +198,7 @@ export class Call {
     // In most cases the call can bring no other grant, and the lease need not remember it.
     const call = attempts.hasOneGrantOnly(isPromotion, sent) ? undefined : this;
     if (!attempts.accept(holding.grantId(), isPromotion, sent)) return undefined;
-    const lease = new Lease(engine, holding, token, GIVE_BACK[hint] as ReleaseStep[], call);
+    const lease = new Lease(engine, holding, token, GIVE_BACK[hint], call);
     engine.renewer.add(lease);
     this.lease = lease;
     return lease;
@@ -215,7 +215,7 @@ export class Call {
     }
     // An unrenewed grant lasts no longer than this, and a queue entry expires earlier.
     const until = engine.clock.now() + request.lasts() * 1e3;
-    engine.releaser.inBackground(attempts.toGiveBack(), GIVE_BACK[steps] as ReleaseStep[], until);
+    engine.releaser.inBackground(attempts.toGiveBack(), GIVE_BACK[steps], until);
   }
 }
 

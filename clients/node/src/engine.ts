@@ -8,6 +8,7 @@ import { AttemptError, toError } from './errors';
 import { Heart } from './heartbeat';
 import { LocalQueues } from './local-queue';
 import { type ManagerOptions, settingsOf } from './options';
+import type { CloseReport } from './outcomes';
 import { Releaser } from './release';
 import { Renewer } from './renewer';
 import { type Policy, Stop, Stopped, oneAttempt, untilAnswered } from './retry';
@@ -32,16 +33,6 @@ const LOST_RELEASE_MS = 1000;
 const ADVICE = ' (with `ensureIndexes: true` the manager makes it, and its indexes)';
 // The errors that another form of `listIndexes` would not avoid: unauthorized, no collection, a view.
 const LIST_CODES = [13, 26, 166];
-
-/** The outcome of a close. */
-export interface CloseReport {
-  /** How many leases were released. */
-  released: number;
-  /** The names of leases whose release was not confirmed in time. They end with their ttl at the latest. */
-  leftToExpire: string[];
-  /** How many commands were still waiting for the database when the time was over. */
-  commandsLeft: number;
-}
 
 export class Engine {
   readonly manager: Manager;

@@ -58,7 +58,7 @@ export class LeaseError extends Error {
   constructor(told: string | ErrorFields = {}, cause?: unknown) {
     const { message = '', code, isTransient } = fieldsOf(told);
     super(message, cause === undefined ? undefined : { cause });
-    this.name = new.target.name;
+    this.name = nameOf(new.target);
     this.code = code ?? codeOf(new.target);
     this.isTransient = isTransient ?? TRANSIENT.includes(this.code);
   }
@@ -155,11 +155,34 @@ const CLASSES: Record<ErrorCode, typeof LeaseError> = {
   MONGODB: DatabaseError,
 };
 
+// The names of the classes: a bundler gives classes other names, and keeps those of properties.
+const NAMED: Record<string, unknown> = {
+  LeaseError,
+  LeaseBusyError,
+  WaitTimeoutError,
+  QueueFullError,
+  LeaseLostError,
+  InvalidOptionError,
+  NotReadyError,
+  DamagedError,
+  UnsupportedError,
+  ShutDownError,
+  UnknownOutcomeError,
+  CommitUnknownError,
+  TransactionTooLongError,
+  DatabaseError,
+};
+
 // Those that pass by themselves, where nothing else is known of them.
 const TRANSIENT: ErrorCode[] = ['BUSY', 'WAIT_TIMEOUT', 'QUEUE_FULL', 'UNKNOWN'];
 
 function fieldsOf(told: string | ErrorFields): ErrorFields {
   return typeof told === 'string' ? { message: told } : told;
+}
+
+/** The name of a class of ours, or of one that a user has made of it. */
+function nameOf(of: typeof LeaseError): string {
+  return Object.keys(NAMED).find((name) => NAMED[name] === of) ?? of.name;
 }
 
 /** The first code of a class, or of the class that a user has made another one of. */

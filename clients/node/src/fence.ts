@@ -1,14 +1,8 @@
 // Fenced writes: each stores a token, and is refused where the document holds a newer one.
 
-import type {
-  BSONSerializeOptions,
-  ClientSession,
-  Collection,
-  Document,
-  Filter,
-  UpdateFilter,
-} from 'mongodb';
+import type { BSONSerializeOptions, ClientSession, Collection, Document } from 'mongodb';
 import { Fault, FencedWrite } from './core';
+import type { AnyCollection, AnySession } from './driver';
 import { refusedAsError } from './engine';
 import { checkTypes, serialized } from './options';
 import { EXACT, bytesOf, exact } from './runner';
@@ -19,7 +13,7 @@ export interface FencedOptions {
   field?: string;
   /** Inserts the document where there is none. The filter must have equality on `_id`. */
   upsert?: boolean;
-  session?: ClientSession;
+  session?: AnySession;
 }
 
 /** The outcome of a fenced write. */
@@ -48,10 +42,10 @@ const PLAIN = { ...EXACT, promoteValues: true, promoteLongs: true, promoteBuffer
  * `ignoreUndefined`. In the update it is what the collection's options say. The write is confirmed by a majority, or
  * by the transaction of the session.
  */
-export async function fencedUpdate<T extends Document>(
-  collection: Collection<T>,
-  filter: Filter<T>,
-  update: UpdateFilter<T> | Document[],
+export async function fencedUpdate<Filter, Update>(
+  collection: AnyCollection<Filter, Update>,
+  filter: NoInfer<Filter>,
+  update: NoInfer<Update>,
   token: bigint,
   options: FencedOptions = {},
 ): Promise<Fenced> {
@@ -72,7 +66,7 @@ export async function fencedUpdate<T extends Document>(
   });
   const merged = exact(fence.merged());
   const isAlone = !session?.inTransaction();
-  const within = session ? { session } : {};
+  const within = session ? { session: session as ClientSession } : {};
   const send = (isUpsert: boolean): ReturnType<typeof target.updateOne> => {
     const all = { ...PLAIN, ...within, ...(isAlone && WRITING), upsert: isUpsert };
     return target.updateOne(merged.filter as Document, merged.update as Document, all);

@@ -1,6 +1,6 @@
 // Leases on MongoDB: locks that expire, tell their holder when they are lost, and fence its writes.
 
-export type { CloseReport } from './engine';
+export type { AnyCollection, AnyDb, AnySession, MongooseConnection } from './driver';
 export {
   CommitUnknownError,
   DamagedError,
@@ -26,5 +26,4 @@ export { Lease } from './lease';
 export { LeaseManager, Semaphore } from './manager';
 export { MemoryStore, inMemory } from './memory';
 export type { AcquireOptions, ListOptions, ManagerOptions } from './options';
-export type { Released } from './release';
-export type { MongooseConnection } from './session';
+export type { CloseReport, Released } from './outcomes';

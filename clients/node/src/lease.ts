@@ -4,9 +4,11 @@ import { inspect } from 'node:util';
 import type { ClientSession } from 'mongodb';
 import { asLeaseError, type Call } from './call';
 import { Fault, type Holding } from './core';
+import type { AnySession } from './driver';
 import type { Engine } from './engine';
 import { LeaseError, toError } from './errors';
-import type { Released, ReleaseStep } from './release';
+import type { Released } from './outcomes';
+import type { ReleaseStep } from './release';
 import { oneAttempt, untilAnswered } from './retry';
 import type { Attempt, AttemptTime } from './runner';
 import { Transactions, type Work } from './transaction';
@@ -145,7 +147,7 @@ export class Lease {
    * is refused for a session without a transaction in progress. An error of the driver is thrown as it is, with its labels,
    * so that the transaction is repeated after a conflict.
    */
-  async guard(session: ClientSession): Promise<void> {
+  async guard(session: AnySession): Promise<void> {
     const { engine, holding } = this;
     this.checkTransactions('guard');
     if (!isInTransaction(session)) throw toError(Fault.invalidOption('session', NOT_IN_TRANSACTION));
@@ -156,7 +158,7 @@ export class Lease {
     holding.onGuarded(clock.now());
     engine.noteBlocked(this.name, true);
     const command = holding.guard(engine.collection, sent);
-    const reply = await engine.runner.backend.sendIn(session, command);
+    const reply = await engine.runner.backend.sendIn(session as ClientSession, command);
     let isGuarded: boolean;
     try {
       isGuarded = holding.guarded(reply, sent);

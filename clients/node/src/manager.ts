@@ -1,10 +1,11 @@
 // `LeaseManager`: the entry point of the package.
 
 import { inspect } from 'node:util';
-import { BSON, type Db } from 'mongodb';
+import { BSON } from 'mongodb';
 import { Call, asLeaseError } from './call';
 import { Command, Fault, type Info, Reply, Request, Target } from './core';
-import { type CloseReport, Engine, refusedAsError } from './engine';
+import type { AnyDb, MongooseConnection } from './driver';
+import { Engine, refusedAsError } from './engine';
 import { AttemptError, LeaseLostError, toError } from './errors';
 import { type LeaseInfo, toInfo } from './info';
 import { Lease } from './lease';
@@ -17,12 +18,11 @@ import {
   checkName,
   checkText,
 } from './options';
+import type { CloseReport, Released } from './outcomes';
 import { QueuedCall } from './queued';
-import type { Released } from './release';
 import { Stop, Stopped } from './retry';
 import { type Backend, randomHex } from './runner';
 import { ServerBackend } from './server';
-import type { MongooseConnection } from './session';
 import { onAbort, throwIfAborted } from './signals';
 
 /** Grants leases. One for each collection and process is enough. */
@@ -33,7 +33,7 @@ export class LeaseManager {
    * Leases in this database, or in that of a connected Mongoose connection. Nothing is sent yet: the first call, or `ready`,
    * checks the server and the indexes.
    */
-  constructor(db: Db | MongooseConnection, options: ManagerOptions = {}) {
+  constructor(db: AnyDb | MongooseConnection, options: ManagerOptions = {}) {
     this.engine = new Engine(refusedAsError(() => new ServerBackend(db)), options);
   }
 

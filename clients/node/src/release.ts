@@ -7,20 +7,12 @@
 import { type Command, Scope, type Target } from './core';
 import type { Fault } from './core';
 import { toError } from './errors';
+import type { Released } from './outcomes';
 import { type Policy, Prior, untilAnswered } from './retry';
 import { type Attempt, type AttemptTime, type Runner, randomHex } from './runner';
 
 /** One command of a release. They are sent in turn until one of them matches. */
 export type ReleaseStep = 'delete' | 'besideOthers' | 'anywhere' | 'heldOrQueued';
-
-/** The outcome of a release. */
-export type Released =
-  /** The lease was held, and is released. */
-  | 'released'
-  /** The lease was not held any more. Nothing changed. */
-  | 'notHeld'
-  /** The lease is not held; this release may have ended it: an earlier attempt was not answered. */
-  | 'unknown';
 
 const ATTEMPT_TIMEOUT_MS = 5000;
 

@@ -12,8 +12,9 @@ import {
 } from 'mongodb';
 import { type Clock, SystemClock } from './clock';
 import { type Command, Event, Fault, type Manager, type Reply } from './core';
+import type { AnyDb, MongooseConnection } from './driver';
 import { type Backend, EXACT, type News, type NewsStream, bytesOf, exact } from './runner';
-import { type MongooseConnection, withMongoose } from './session';
+import { withMongoose } from './session';
 
 // How long the server waits for an event before it sends an empty answer.
 const AWAIT_MS = 10_000;
@@ -45,7 +46,7 @@ export class ServerBackend implements Backend {
   private readonly db: Db;
   private readonly mongoose: MongooseConnection | undefined;
 
-  constructor(of: Db | MongooseConnection) {
+  constructor(of: AnyDb | MongooseConnection) {
     this.mongoose = isMongoose(of) ? of : undefined;
     const db = this.mongoose ? this.mongoose.db : of;
     if (!isDb(db)) throw Fault.invalidOption('db', NO_DB);

@@ -2,6 +2,7 @@
 
 import type { ClientSession } from 'mongodb';
 import { Commit, Fault } from './core';
+import type { MongooseConnection } from './driver';
 import { toError } from './errors';
 import { bytesOf } from './runner';
 
@@ -82,13 +83,6 @@ export class OwnSession {
     this.ending.push(work);
     return work;
   }
-}
-
-/** What this package uses of a connection of Mongoose. */
-export interface MongooseConnection {
-  db?: unknown;
-  startSession(): Promise<unknown>;
-  transaction(work: () => Promise<unknown>): Promise<unknown>;
 }
 
 /**

@@ -67,6 +67,6 @@ export class SlotQueue {
   }
 
   private of(lane: Lane): Fifo<Waiting> {
-    return this.queues[lane] as Fifo<Waiting>;
+    return this.queues[lane];
   }
 }

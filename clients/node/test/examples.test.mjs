@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import Koa from 'koa';
@@ -68,7 +67,6 @@ test('Koa: of two servers, one handles a key at a time', async (t) => {
 });
 
 const quickstart = fileURLToPath(new URL('../examples/quickstart.mjs', import.meta.url));
-const root = fileURLToPath(new URL('..', import.meta.url));
 
 async function quickstartBeside(world, file, args, env) {
   const rust = await world.rust();
@@ -87,17 +85,4 @@ async function quickstartBeside(world, file, args, env) {
 
 test('Node: the quickstart waits for a Rust process, works, and ends', async (t) => {
   await quickstartBeside(World.of(t), process.execPath, [quickstart]);
-});
-
-test('Deno: the quickstart does the same, with its permissions, and fetches nothing', async (t) => {
-  const world = World.of(t);
-  // What npm installs is the binary of this platform: no script of the package has to be run.
-  const deno = createRequire(import.meta.url)('deno/install_api.cjs').runInstall();
-  // Its user has the package below `node_modules`; here it is the folder `dist`.
-  const read = ['--allow-env', `--allow-read=${root}dist`];
-  const net = `--allow-net=${new URL(world.uri).host}`;
-  const system = '--allow-sys=hostname,osRelease,osUptime';
-  const told = ['run', '--no-prompt', '--no-remote', '--cached-only', ...read, net, system, quickstart];
-  const env = { DENO_DIR: `${root}.test/deno`, DENO_NO_UPDATE_CHECK: '1' };
-  await quickstartBeside(world, deno, told, env);
 });

@@ -7,7 +7,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { cargo, targetFolder } from '../../scripts/build.mjs';
+import { cargo, targetFolder } from '../../scripts/core.mjs';
 
 /** A replica set of one. */
 export async function mongod() {
