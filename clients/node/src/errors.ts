@@ -47,6 +47,9 @@ export interface ErrorFields {
   option?: string;
 }
 
+// More lines than a call has within this package.
+const OWN_LINES = 15;
+
 /** An error of a lease operation. */
 export class LeaseError extends Error {
   /** The kind of the error. */
@@ -55,9 +58,13 @@ export class LeaseError extends Error {
   readonly isTransient: boolean;
 
   /** The code is that of the class, unless the fields say another one. */
-  constructor(told: string | ErrorFields = {}, cause?: unknown) {
+  constructor(told: string | ErrorFields = {}, options?: ErrorOptions) {
     const { message = '', code, isTransient } = fieldsOf(told);
-    super(message, cause === undefined ? undefined : { cause });
+    const { stackTraceLimit } = Error;
+    // The caller's lines come behind ours.
+    Error.stackTraceLimit = stackTraceLimit + OWN_LINES;
+    super(message, options);
+    Error.stackTraceLimit = stackTraceLimit;
     this.name = new.target.name;
     this.code = code ?? codeOf(new.target);
     this.isTransient = isTransient ?? TRANSIENT.includes(this.code);
@@ -71,8 +78,8 @@ export class LeaseBusyError extends LeaseError {
   /** How long the holder has the lease at the most, unless it renews it, in milliseconds. */
   readonly retryAfter: number | undefined;
 
-  constructor(told: string | ErrorFields = {}, cause?: unknown) {
-    super(told, cause);
+  constructor(told: string | ErrorFields = {}, options?: ErrorOptions) {
+    super(told, options);
     const { held, retryAfter } = fieldsOf(told);
     this.held = held;
     this.retryAfter = retryAfter;
@@ -90,19 +97,19 @@ export class LeaseLostError extends LeaseError {
   /** Why it was lost. */
   readonly reason: LostReason;
 
-  constructor(told: string | ErrorFields = {}, cause?: unknown) {
-    super(told, cause);
+  constructor(told: string | ErrorFields = {}, options?: ErrorOptions) {
+    super(told, options);
     this.reason = fieldsOf(told).reason ?? 'outOfReach';
   }
 }
 
 /** An option or a name has an invalid value. Nothing was sent. */
 export class InvalidOptionError extends LeaseError {
-  /** The option, by the library's name: `max_clock_skew`. */
+  /** The option or argument, as `maxClockSkew`; `name` where a lease's name is refused. */
   readonly option: string;
 
-  constructor(told: string | ErrorFields = {}, cause?: unknown) {
-    super(told, cause);
+  constructor(told: string | ErrorFields = {}, options?: ErrorOptions) {
+    super(told, options);
     this.option = fieldsOf(told).option ?? (this.code === 'INVALID_NAME' ? 'name' : 'options');
   }
 }
@@ -159,7 +166,7 @@ const CLASSES: Record<ErrorCode, typeof LeaseError> = {
 const TRANSIENT: ErrorCode[] = ['BUSY', 'WAIT_TIMEOUT', 'QUEUE_FULL', 'UNKNOWN'];
 
 function fieldsOf(told: string | ErrorFields): ErrorFields {
-  return typeof told === 'string' ? { message: told } : told;
+  return typeof told === 'object' ? (told ?? {}) : { message: String(told) };
 }
 
 /** The first code of a class, or of the class that a user has made another one of. */
@@ -167,6 +174,23 @@ function codeOf(of: unknown): ErrorCode {
   const codes = Object.keys(CLASSES) as ErrorCode[];
   const isOf = (code: ErrorCode): boolean => CLASSES[code] === of;
   return codes.find(isOf) ?? (of === LeaseError ? 'MONGODB' : codeOf(Object.getPrototypeOf(of)));
+}
+
+/**
+ * @internal Adds the caller's lines to the stack of an error of ours that was made where the caller is not known: in a
+ * timer, or between callbacks of a driver.
+ */
+export function withCaller(error: unknown): unknown {
+  if (!(error instanceof LeaseError)) return error;
+  const { stack = '' } = error;
+  const lines = (new LeaseError().stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
+  error.stack = [stack, ...lines.filter((line) => !stack.includes(line))].join('\n');
+  return error;
+}
+
+/** @internal An option or argument is refused before the core sees it. */
+export function invalidOption(option: string, reason: string): InvalidOptionError {
+  return new InvalidOptionError({ message: `${option}: ${reason}`, option });
 }
 
 /** @internal The error for what the core tells. */
@@ -183,7 +207,7 @@ export function toError(fault: Fault, cause?: unknown): LeaseError {
     ...(reason !== undefined && { reason }),
     ...(option !== undefined && { option }),
   };
-  return new (CLASSES[code] ?? LeaseError)(fields, cause);
+  return new (CLASSES[code] ?? LeaseError)(fields, cause === undefined ? undefined : { cause });
 }
 
 /** @internal One attempt at a command has failed. */

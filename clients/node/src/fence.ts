@@ -8,9 +8,10 @@ import type {
   Filter,
   UpdateFilter,
 } from 'mongodb';
-import { Fault, FencedWrite } from './core';
+import { FencedWrite } from './core';
 import { refusedAsError } from './engine';
-import { checkTypes, serialized } from './options';
+import { invalidOption } from './errors';
+import { type Options, check, checkOptions, serialized } from './options';
 import { EXACT, bytesOf, exact } from './runner';
 
 /** The options of a fenced write. */
@@ -30,6 +31,9 @@ export type Fenced =
   | { outcome: 'refused'; seen: bigint | undefined }
   /** Nothing matches the filter. */
   | { outcome: 'noSuchDocument' };
+
+const OPTIONS: Options<FencedOptions> = { field: 'string', upsert: 'boolean', session: 'session' };
+const NO_COLLECTION = "must be a `Collection` of the package `mongodb`, or of a model of Mongoose's";
 
 // A transaction has concerns of its own.
 const WRITING = { writeConcern: { w: 'majority', journal: true } } as const;
@@ -55,14 +59,14 @@ export async function fencedUpdate<T extends Document>(
   token: bigint,
   options: FencedOptions = {},
 ): Promise<Fenced> {
-  const { field = 'fence', upsert = false, session } = options ?? {};
+  const { field = 'fence', upsert = false, session } = checkOptions(options, OPTIONS);
+  if (!isCollection(collection)) throw invalidOption('collection', NO_COLLECTION);
   const target = collection as unknown as Collection<Document>;
   const fence = refusedAsError(() => {
-    checkTypes(options, { field: 'string', upsert: 'boolean', session: 'object' });
-    if (typeof token !== 'bigint') throw Fault.invalidOption('options', 'a token is a bigint');
+    check('token', token, 'token');
     if (upsert && session) {
       const reason = 'an upsert cannot use a session: a duplicate key aborts its transaction';
-      throw Fault.invalidOption('upsert', reason);
+      throw invalidOption('upsert', reason);
     }
     const { ignoreUndefined, serializeFunctions } = optionsOf(target);
     const functions = { serializeFunctions: serializeFunctions ?? false };
@@ -101,6 +105,11 @@ export async function fencedUpdate<T extends Document>(
 function optionsOf(collection: Partial<Pick<Collection, 'bsonOptions'>>): BSONSerializeOptions {
   const { conn } = collection as { conn?: { db?: { bsonOptions?: BSONSerializeOptions } } };
   return collection.bsonOptions ?? conn?.db?.bsonOptions ?? {};
+}
+
+function isCollection(collection: unknown): boolean {
+  const { updateOne, findOne } = (collection ?? {}) as Partial<Collection>;
+  return typeof updateOne === 'function' && typeof findOne === 'function';
 }
 
 /** By what it says, and not by its class: the collection may be of another copy of the driver, as Mongoose's is. */

@@ -5,7 +5,8 @@ import type { ClientSession } from 'mongodb';
 import { asLeaseError, type Call } from './call';
 import { Fault, type Holding } from './core';
 import type { Engine } from './engine';
-import { LeaseError, toError } from './errors';
+import { invalidOption, toError, withCaller } from './errors';
+import { check } from './options';
 import type { Released, ReleaseStep } from './release';
 import { oneAttempt, untilAnswered } from './retry';
 import type { Attempt, AttemptTime } from './runner';
@@ -130,11 +131,13 @@ export class Lease {
     work: (session: Session) => T | Promise<T>,
   ): Promise<T> {
     this.checkTransactions('transaction');
-    if (typeof work !== 'function') {
-      throw toError(Fault.invalidOption('options', 'the work must be a function'));
-    }
+    check('work', work, 'function');
     this.transactions ??= new Transactions(this, this.engine);
-    return this.transactions.run(work as Work<T>);
+    try {
+      return await this.transactions.run(work as Work<T>);
+    } catch (error) {
+      throw withCaller(error);
+    }
   }
 
   /**
@@ -148,7 +151,7 @@ export class Lease {
   async guard(session: ClientSession): Promise<void> {
     const { engine, holding } = this;
     this.checkTransactions('guard');
-    if (!isInTransaction(session)) throw toError(Fault.invalidOption('session', NOT_IN_TRANSACTION));
+    if (!isInTransaction(session)) throw invalidOption('session', NOT_IN_TRANSACTION);
     this.check();
     const { clock } = engine;
     const sent = clock.sent();
@@ -166,7 +169,7 @@ export class Lease {
     if (!isGuarded) {
       await this.judge();
       const reason = 'the transaction began before the lease was granted';
-      throw toError(Fault.invalidOption('session', reason));
+      throw invalidOption('session', reason);
     }
     this.check();
   }
@@ -204,10 +207,15 @@ export class Lease {
    * database does not confirm that within `releaseTimeout`, or within a second if the lease was lost, it is retried in
    * the background until the lease expires.
    */
-  release(): Promise<Released> {
+  async release(): Promise<Released> {
     this.isGivenBack ??= this.isValid();
     this.releasing ??= this.engine.runner.track(this.releaseNow());
-    return this.releasing;
+    try {
+      return await this.releasing;
+    } catch (error) {
+      // Each caller has an error of its own, whose stack has the caller's line.
+      throw asLeaseError(error);
+    }
   }
 
   /** @internal Whether its holder has released it before its end. */
@@ -229,8 +237,8 @@ export class Lease {
       return await releaser.release(target, this.steps, policy, wasValid);
     } catch (error) {
       const until = holding.renewedUntil() + engine.maxClockSkew * 1e3;
-      if (!(error instanceof LeaseError)) releaser.inBackground(target, this.steps, until);
-      throw asLeaseError(error);
+      if (!(error instanceof Fault)) releaser.inBackground(target, this.steps, until);
+      throw error;
     } finally {
       this.call?.settle();
     }
