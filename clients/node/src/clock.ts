@@ -3,9 +3,9 @@
 import * as os from 'node:os';
 
 /**
- * The true one of a function that tests of users replace by a fake. They put it back later, and a timer of a fake never
- * fires after that. Where the fake is there already, it knows the true one: those of `@sinonjs/fake-timers`, which Vitest
- * and Jest use, keep it as `_setTimeout` of their clock.
+ * The true one of what tests of users replace by a fake. They put it back later, and a timer of a fake never fires after
+ * that. Where the fake is there already, it knows the true one: those of `@sinonjs/fake-timers`, which Vitest and Jest
+ * use, keep it as `_setTimeout` of their clock.
  */
 export function real<Of extends object, Name extends keyof Of & string>(of: Of, name: Name): Of[Name] {
   const { clock } = of[name] as { clock?: Record<string, unknown> };

@@ -1,7 +1,6 @@
 // Every argument is checked before anything is sent, and what is refused is an error of this package.
 
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 import mongoose from 'mongoose';
@@ -379,21 +378,6 @@ test('leases are released by name and value', async () => {
     if (typeof told === 'string') assert.equal(found.slice(0, told.length), told);
     else assert.match(found, told);
   }
-});
-
-test('fake timers of a test reach neither the clock nor the store', async (t) => {
-  const { SystemClock } = createRequire(import.meta.url)('../dist/clock.js');
-  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'setImmediate', 'Date'] });
-  const store = inMemory();
-  const leases = store.manager();
-  const lease = await leases.acquire('x', { ttl: 1000 });
-  await store.advance(5000);
-  assert.equal(lease.isValid(), true);
-  const clock = new SystemClock();
-  await new Promise((resolve) => clock.timer(clock.now() + 5000, resolve));
-  // The control: the fakes are in place.
-  setTimeout(() => assert.fail('a fake timer has fired'), 1);
-  await new Promise((resolve) => clock.timer(clock.now() + 20_000, resolve));
 });
 
 test("a user's mock can throw each error of the package", () => {
