@@ -69,6 +69,11 @@ export class LeaseError extends Error {
     this.code = code ?? codeOf(new.target);
     this.isTransient = isTransient ?? TRANSIENT.includes(this.code);
   }
+
+  /** Its fields with the message, which the JSON of an error lacks. */
+  toJSON(): object {
+    return { ...this, message: this.message };
+  }
 }
 
 /** Another holder has the lease, and the call was not to wait; or the lease was not granted in time. */

@@ -251,11 +251,11 @@ export class Lease {
   }
 
   /** What a person wants to see of it. The value, by which it can be released, is not in it. The token is a text. */
-  toJSON(): { name: string; token: string; valid: boolean; remaining: number; lost?: string } {
-    const { name, grantedToken, holding } = this;
-    const lost = holding.endedBy();
-    const shown = { name, token: String(grantedToken), valid: this.isValid(), remaining: this.remaining() };
-    return lost === undefined ? shown : { ...shown, lost };
+  toJSON(): LeaseJSON {
+    const { name, grantedToken, holding, isShared, permits } = this;
+    const [valid, remaining, lost] = [this.isValid(), this.remaining(), holding.endedBy()];
+    const shown = { name, token: String(grantedToken), valid, remaining };
+    return { ...shown, ...(isShared && { permits }), ...(lost !== undefined && { lost }) };
   }
 
   [inspect.custom](): string {
@@ -285,6 +285,19 @@ export class Lease {
     const lost = this.holding.lost();
     if (lost) controller.abort(toError(lost));
   }
+}
+
+/** What `JSON.stringify` has of a lease. */
+export interface LeaseJSON {
+  name: string;
+  token: string;
+  valid: boolean;
+  /** In milliseconds. */
+  remaining: number;
+  /** Of a lease that others may hold too. */
+  permits?: number;
+  /** Why it has ended. */
+  lost?: string;
 }
 
 function isInTransaction(session: unknown): boolean {

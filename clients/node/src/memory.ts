@@ -1,6 +1,7 @@
 // A store in memory, for users' tests: the same commands and decisions, without a server, and with time in the test's
 // hands.
 
+import { inspect } from 'node:util';
 import type { ClientSession } from 'mongodb';
 import { type Clock, real } from './clock';
 import { type Command, Constants, Event, Fault, type Manager, type Reply, Store } from './core';
@@ -139,6 +140,14 @@ export class MemoryStore {
     const result = change();
     if (this.store.nextEvent() > before) this.listeners.forEach((listener) => listener());
     return result;
+  }
+
+  toJSON(): { now: Date; hangs: boolean } {
+    return { now: this.now(), hangs: this.hanging !== undefined };
+  }
+
+  [inspect.custom](): string {
+    return `MemoryStore ${inspect(this.toJSON())}`;
   }
 
   /** @internal Waits until it does not hang. */

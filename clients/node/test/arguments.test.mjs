@@ -346,6 +346,36 @@ test('a lease, its manager and a semaphore are shown in a line, without the valu
   assert.deepEqual(lease.toJSON(), { name: 'x', token: String(token), valid: false, remaining: 0, lost: 'released' });
 });
 
+test('values, by which leases can be released, are in no log and in no JSON', async () => {
+  const store = inMemory();
+  const [leases, other] = [store.manager(), store.manager()];
+  const lease = await leases.acquire('x');
+  const permit = await leases.acquire('five', { limit: 5, permits: 2 });
+  const [info, shared] = [await other.get('x'), await other.get('five')];
+  assert.deepEqual([info.value, shared.holders[0].value], [lease.value, permit.value]);
+  const busy = await other.acquire('x', { wait: 0 }).catch((error) => error);
+  assert.equal(busy.held.value, lease.value);
+  for (const each of [lease, permit, leases, other, info, shared, busy, store]) {
+    const told = inspect(each, { depth: 10 }) + JSON.stringify(each);
+    assert.ok(![lease, permit].some(({ value }) => told.includes(value)), told);
+    // Nor is there anything of the engine.
+    assert.doesNotMatch(told, /engine|__wbg_ptr|backend/);
+  }
+  const { permits } = permit.toJSON();
+  assert.equal(permits, 2);
+  assert.deepEqual(JSON.parse(JSON.stringify(busy)), {
+    name: 'LeaseBusyError',
+    code: 'BUSY',
+    message: busy.message,
+    isTransient: true,
+    retryAfter: busy.retryAfter,
+    held: JSON.parse(JSON.stringify(info)),
+  });
+  assert.equal(inspect(store), 'MemoryStore { now: 2026-01-01T00:00:01.000Z, hangs: false }');
+  store.hang();
+  assert.deepEqual(JSON.parse(JSON.stringify(store)), { now: '2026-01-01T00:00:01.000Z', hangs: true });
+});
+
 test('leases are released by name and value', async () => {
   const store = inMemory();
   const [holder, other] = [store.manager(), store.manager()];
