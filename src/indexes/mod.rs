@@ -21,7 +21,6 @@ mod problem;
 #[cfg(test)]
 mod tests;
 
-
 use mongo_lease_core::commands::{FindOtherFormat, FoundIndex, ListIndexes, read_index};
 use mongo_lease_core::rules::FORMAT_TIMEOUT;
 use mongodb::bson::Document;

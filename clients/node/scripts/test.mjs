@@ -44,7 +44,7 @@ function runIn(folder, files, driver) {
 function withDriver6() {
   const folder = join(here, '.test', 'driver6');
   rmSync(folder, { recursive: true, force: true });
-  for (const part of ['package.json', 'index.mjs', 'dist', 'test']) {
+  for (const part of ['package.json', 'README.md', 'index.mjs', 'dist', 'test']) {
     const filter = (path) => !path.includes('beside');
     cpSync(join(here, part), join(folder, part), { recursive: true, filter });
   }
@@ -73,7 +73,7 @@ const server = await startServer();
 env.MONGO_LEASE_URI = server.uri;
 let status = runIn(tests, files, '7');
 // What depends on the driver.
-const ofDriver = files.filter((file) => /^(promises|lost-replies|guard|options|overload|transaction|unreachable|waiting)/.test(file));
+const ofDriver = files.filter((file) => /^(promises|processes|lost-replies|guard|options|overload|transaction|unreachable|waiting)/.test(file));
 if (status === 0 && ofDriver.length > 0) status = runIn(withDriver6(), ofDriver, '6');
 await server.end();
 process.exit(status);

@@ -7,7 +7,10 @@ import * as os from 'node:os';
  * that. Where the fake is there already, it knows the true one: those of `@sinonjs/fake-timers`, which Vitest and Jest
  * use, keep it as `_setTimeout` of their clock.
  */
-export function real<Of extends object, Name extends keyof Of & string>(of: Of, name: Name): Of[Name] {
+export function real<Of extends object, Name extends keyof Of & string>(
+  of: Of,
+  name: Name,
+): Of[Name] {
   const { clock } = of[name] as { clock?: Record<string, unknown> };
   return (clock?.[`_${name}`] ?? of[name]) as Of[Name];
 }

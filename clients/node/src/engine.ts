@@ -26,8 +26,6 @@ import { Watcher } from './watcher';
 
 // The library has ten, of which each carries up to 250 calls. Here a command carries one.
 const SLOTS_DEFAULT = 40;
-// A lost lease's release is of interest to others alone.
-const LOST_RELEASE_MS = 1000;
 const ADVICE = 'the option `ensureIndexes: true` makes what is missing';
 const UNCHANGED = '`ensureIndexes` changes no index that exists';
 // The server's codes of errors that another form of `listIndexes` would not avoid: unauthorized, no collection, a view.
@@ -252,7 +250,7 @@ export class Engine {
   /** How long a holder waits for its release: not for long if it has been told already that the lease is lost. */
   releasePolicy(isLost: boolean): Policy {
     const releaseMs = this.manager.time('release_timeout');
-    return this.policy(isLost ? Math.min(releaseMs, LOST_RELEASE_MS) : releaseMs);
+    return this.policy(isLost ? Math.min(releaseMs, Constants.lostReleaseTimeout()) : releaseMs);
   }
 
   checkOpen(): void {

@@ -33,7 +33,7 @@ export type Fenced =
   | { outcome: 'noSuchDocument' };
 
 const OPTIONS: Options<FencedOptions> = { field: 'string', upsert: 'boolean', session: 'session' };
-const NO_COLLECTION = "must be a `Collection` of the package `mongodb`, or of a model of Mongoose's";
+const NO_COLLECTION = "must be a `Collection` of the package `mongodb`, or a Mongoose model's";
 
 // A transaction has concerns of its own.
 const WRITING = { writeConcern: { w: 'majority', journal: true } } as const;

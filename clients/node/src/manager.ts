@@ -132,7 +132,9 @@ export class LeaseManager {
    */
   async release(name: string, value: string): Promise<Released> {
     const { engine } = this;
-    const target = refusedAsError(() => Target.byValue(checkName(name), check('value', value, 'string')));
+    const target = refusedAsError(() =>
+      Target.byValue(checkName(name), check('value', value, 'string')),
+    );
     const policy = engine.releasePolicy(false);
     try {
       await engine.ready(policy.deadline);

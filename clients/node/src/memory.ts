@@ -14,6 +14,8 @@ import { type Backend, type News, type NewsStream, attemptError } from './runner
 // How long a stream waits for an event before it says that there is none.
 const AWAIT_MICROS = Constants.streamAwait() * 1e3;
 
+const NO_OPTIONS = 'a store has none: give them to `manager`';
+
 const setImmediate = real(globalThis, 'setImmediate');
 
 /** Waits until whatever can go on without time has gone on. */
@@ -123,7 +125,8 @@ export class MemoryStore {
    * prolongs it. Returns whether the lease was held.
    */
   expire(name: string): boolean {
-    return this.change(() => this.store.expire(refusedAsError(() => checkName(name)), this.nowMs()));
+    const checked = refusedAsError(() => checkName(name));
+    return this.change(() => this.store.expire(checked, this.nowMs()));
   }
 
   /**
@@ -131,7 +134,8 @@ export class MemoryStore {
    * whether the lease was held.
    */
   release(name: string): boolean {
-    return this.change(() => this.store.release(refusedAsError(() => checkName(name)), this.nowMs()));
+    const checked = refusedAsError(() => checkName(name));
+    return this.change(() => this.store.release(checked, this.nowMs()));
   }
 
   /** Tells the streams what a change means to them. */
@@ -195,7 +199,7 @@ export class MemoryStore {
 /** A store in memory, for tests of programs that hold leases. */
 export function inMemory(): MemoryStore {
   // Options that are ignored would mislead a test.
-  if (arguments.length > 0) throw invalidOption('options', 'a store has none: give them to `manager`');
+  if (arguments.length > 0) throw invalidOption('options', NO_OPTIONS);
   return new MemoryStore();
 }
 

@@ -197,7 +197,8 @@ export function checkName(name: unknown): string {
 export function check<T>(option: string, value: T, kind: Kind): T {
   const { told, fits } = KINDS[kind];
   if (!fits(value)) throw invalidOption(option, told);
-  if (typeof value === 'string' && !isWellFormed(value)) throw invalidOption(option, NOT_WELL_FORMED);
+  const isText = typeof value === 'string';
+  if (isText && !isWellFormed(value)) throw invalidOption(option, NOT_WELL_FORMED);
   return value;
 }
 

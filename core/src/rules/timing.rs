@@ -125,6 +125,9 @@ pub fn margin_of(time: Duration) -> Duration {
     (time / 100).max(Duration::from_millis(2))
 }
 
+/// How long the release of a lease that was lost before may take. After that it goes on in the background.
+pub const LOST_RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The time limit of the search for documents of another format, which reads the whole collection if there are none.
 pub const FORMAT_TIMEOUT: Duration = Duration::from_secs(1);
 

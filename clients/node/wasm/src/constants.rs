@@ -1,9 +1,10 @@
 //! The times and bounds of the protocol that TypeScript carries out. Times are milliseconds.
 
 use mongo_lease_core::rules::{
-    ATTEMPT_TIMEOUT_DEFAULT, Delays as Pauses, FORMAT_TIMEOUT, HEARTBEATS_MAX, PING_AFTER,
-    PING_TIMEOUT, POLL, RENEWALS_MAX, RETRY, STREAM_AWAIT, STREAM_OPENING, STREAM_SILENCE,
-    heartbeat_again, heartbeat_every, heartbeat_slack, piece_time, server_time,
+    ATTEMPT_TIMEOUT_DEFAULT, Delays as Pauses, FORMAT_TIMEOUT, HEARTBEATS_MAX,
+    LOST_RELEASE_TIMEOUT, PING_AFTER, PING_TIMEOUT, POLL, RENEWALS_MAX, RETRY, STREAM_AWAIT,
+    STREAM_OPENING, STREAM_SILENCE, heartbeat_again, heartbeat_every, heartbeat_slack, piece_time,
+    server_time,
 };
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -51,6 +52,12 @@ impl Constants {
     #[wasm_bindgen(js_name = serverTime)]
     pub fn server_time(left: f64) -> f64 {
         millis(server_time(duration(left)))
+    }
+
+    /// How long the release of a lease that was lost before may take.
+    #[wasm_bindgen(js_name = lostReleaseTimeout)]
+    pub fn lost_release_timeout() -> f64 {
+        millis(LOST_RELEASE_TIMEOUT)
     }
 
     /// How long the search for documents of another format may take.
