@@ -1,6 +1,7 @@
 // The clock of one process: it goes on while the machine is suspended.
 
 import * as os from 'node:os';
+import * as timers from 'node:timers';
 
 /**
  * The true one of what tests of users replace by a fake. They put it back later, and a timer of a fake never fires after
@@ -15,8 +16,9 @@ export function real<Of extends object, Name extends keyof Of & string>(
   return (clock?.[`_${name}`] ?? of[name]) as Of[Name];
 }
 
-const setTimeout = real(globalThis, 'setTimeout');
-const clearTimeout = real(globalThis, 'clearTimeout');
+// A browser's, which a test may have as the global ones, keep any process alive.
+const setTimeout = real(timers, 'setTimeout');
+const clearTimeout = real(timers, 'clearTimeout');
 const { now: wallMillis } = real(globalThis, 'Date');
 const hrtime = real(process, 'hrtime').bind(process);
 

@@ -27,7 +27,7 @@ import { Watcher } from './watcher';
 // The library has ten, of which each carries up to 250 calls. Here a command carries one.
 const SLOTS_DEFAULT = 40;
 const ADVICE = 'the option `ensureIndexes: true` makes what is missing';
-const UNCHANGED = '`ensureIndexes` changes no index that exists';
+const UNCHANGED = 'the next call makes what is missing, and changes no index that exists';
 // The server's codes of errors that another form of `listIndexes` would not avoid: unauthorized, no collection, a view.
 const LIST_CODES = [13, 26, 166];
 

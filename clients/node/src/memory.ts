@@ -1,6 +1,7 @@
 // A store in memory, for users' tests: the same commands and decisions, without a server, and with time in the test's
 // hands.
 
+import * as timers from 'node:timers';
 import { inspect } from 'node:util';
 import type { ClientSession } from 'mongodb';
 import { type Clock, real } from './clock';
@@ -16,7 +17,7 @@ const AWAIT_MICROS = Constants.streamAwait() * 1e3;
 
 const NO_OPTIONS = 'a store has none: give them to `manager`';
 
-const setImmediate = real(globalThis, 'setImmediate');
+const setImmediate = real(timers, 'setImmediate');
 
 /** Waits until whatever can go on without time has gone on. */
 async function settle(): Promise<void> {

@@ -154,6 +154,9 @@ const OF_PERMIT: Options<PermitOptions> = {
 
 const OF_ACQUIRE: Options<AcquireOptions> = { ...OF_PERMIT, limit: 'count', shared: 'boolean' };
 
+// A single attempt waits for nothing.
+const { wait: _, ...OF_TRY } = OF_ACQUIRE;
+
 /** The library's name of an option: `max_clock_skew` for `maxClockSkew`. */
 function nameOf(option: string): string {
   return option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
@@ -177,8 +180,11 @@ export function isWellFormed(text: string): boolean {
   return Buffer.from(text, 'utf8').toString('utf8') === text;
 }
 
-/** Whether all texts in a document, which has no circles, are well-formed. */
-function areWellFormed(value: unknown): boolean {
+/** Whether all texts in a document that can be serialized are well-formed. */
+function areWellFormed(of: unknown): boolean {
+  const { toBSON } = (of ?? {}) as { toBSON?: () => unknown };
+  // The object itself may refer to itself, as one of Mongoose's does.
+  const value = typeof toBSON === 'function' ? toBSON.call(of) : of;
   if (typeof value === 'string') return isWellFormed(value);
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return true;
   const entries = value instanceof Map ? [...value] : Object.entries(value);
@@ -246,8 +252,7 @@ export function checkAcquireOptions(options: AcquireOptions): AcquireOptions {
 
 /** @internal */
 export function checkTryOptions(options: Omit<AcquireOptions, 'wait'>): AcquireOptions {
-  const { wait: _, ...kinds } = OF_ACQUIRE;
-  return checkOptions(options, kinds);
+  return checkOptions(options, OF_TRY);
 }
 
 /** @internal The options of a permit of a semaphore, which has the limit. */
@@ -266,7 +271,7 @@ export function settingsOf(options: ManagerOptions): ManagerSettings {
 
 /** @internal The settings of options that were checked. */
 export function callSettingsOf(options: AcquireOptions): CallSettings {
-  const { wait: _, signal: __, metadata, ...rest } = options;
+  const { wait, signal, metadata, ...rest } = options;
   const settings = new CallSettings();
   if (metadata !== undefined) {
     settings.setMetadata(serialized('metadata', metadata));

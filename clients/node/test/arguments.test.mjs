@@ -273,6 +273,9 @@ test('metadata have well-formed texts only', async () => {
   for (const metadata of [{ '\ud800': 1 }, { a: '\udc00' }, { a: [{ b: ['\ud800'] }] }, { a: new Map([['\ud800', 1]]) }]) {
     assert.equal(await refusal(() => leases.tryAcquire('x', { metadata })), told);
   }
+  const own = { toBSON: () => ({ a: '\ud800' }) };
+  own.self = own;
+  assert.equal(await refusal(() => leases.tryAcquire('x', { metadata: { own } })), told);
   const metadata = { '💥': ['ä'], buffer: Buffer.from([0xd8]), date: new Date() };
   assert.ok(await leases.tryAcquire('x', { metadata }));
 });
