@@ -4,9 +4,9 @@ import * as os from 'node:os';
 import * as timers from 'node:timers';
 
 /**
- * The true one of what tests of users replace by a fake. They put it back later, and a timer of a fake never fires after
- * that. Where the fake is there already, it knows the true one: those of `@sinonjs/fake-timers`, which Vitest and Jest
- * use, keep it as `_setTimeout` of their clock.
+ * A function or class as it was before a user's test has put a fake in its place. The test puts it back later, and a
+ * timer of the fake never fires after that. A fake of `@sinonjs/fake-timers`, which Vitest and Jest use, keeps the true
+ * one as `_setTimeout` of its clock.
  */
 export function real<Of extends object, Name extends keyof Of & string>(
   of: Of,
@@ -21,7 +21,6 @@ const setTimeout = real(timers, 'setTimeout');
 const clearTimeout = real(timers, 'clearTimeout');
 const { now: wallMillis } = real(globalThis, 'Date');
 const hrtime = real(process, 'hrtime').bind(process);
-
 /** A clock, in microseconds. */
 export interface Clock {
   /** A moment that is not before now. */

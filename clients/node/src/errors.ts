@@ -60,11 +60,11 @@ export class LeaseError extends Error {
   /** The code is that of the class, unless the fields say another one. */
   constructor(told: string | ErrorFields = {}, options?: ErrorOptions) {
     const { message = '', code, isTransient } = fieldsOf(told);
-    const { stackTraceLimit } = Error;
-    // The caller's lines come behind ours.
-    Error.stackTraceLimit = stackTraceLimit + OWN_LINES;
+    const { stackTraceLimit: limit } = Error;
+    // The caller's lines come behind ours. Where nobody may set the limit, it stays as it is.
+    Reflect.set(Error, 'stackTraceLimit', limit > 0 ? limit + OWN_LINES : limit);
     super(message, options);
-    Error.stackTraceLimit = stackTraceLimit;
+    Reflect.set(Error, 'stackTraceLimit', limit);
     this.name = new.target.name;
     this.code = code ?? codeOf(new.target);
     this.isTransient = isTransient ?? TRANSIENT.includes(this.code);

@@ -61,8 +61,12 @@ test('the stack of each error has the line of the call', async () => {
   store.hang();
   for (const each of hanging) await check(each);
   store.goOn();
-  // The user's own limit counts again.
+  // The user's own limit counts again, and none is none.
   assert.equal(Error.stackTraceLimit, 10);
+  Error.stackTraceLimit = 0;
+  const { stack } = await errorOf(store, () => closed.get('x'));
+  assert.equal([Error.stackTraceLimit, Error.stackTraceLimit = 10][0], 0);
+  assert.equal(stack, 'ShutDownError: the lease manager has been shut down');
 });
 
 test('options in texts have their names in TypeScript', async () => {
