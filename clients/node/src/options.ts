@@ -213,7 +213,8 @@ export function check<T>(option: string, value: T, kind: Kind): T {
  * were at this moment.
  */
 export function checkOptions<T extends object>(options: T, kinds: Options<T>): T {
-  if (!isObject(options)) {
+  // A promise that nobody has awaited has no option either, nor has a Map.
+  if (Object.prototype.toString.call(options) !== '[object Object]') {
     const names = Object.keys(kinds).join(', ');
     throw invalidOption('options', `must be an object, with any of ${names}`);
   }

@@ -55,7 +55,8 @@ test('options that are no object are refused, and not ignored', async () => {
   const leases = inMemory().manager();
   const told = (names) => `INVALID_OPTION options: options: must be an object, with any of ${names}`;
   const five = leases.semaphore('five', 5);
-  for (const options of [5000, 'wait', null, [], () => undefined]) {
+  const noObjects = [5000, 'wait', null, [], () => 1, Promise.resolve({ ttl: 5 }), new Map([['ttl', 5]]), new Date(), /x/];
+  for (const options of noObjects) {
     assert.equal(await refusal(() => leases.acquire('x', options)), told(`wait, ${OF_TRY}`));
     assert.equal(await refusal(() => leases.tryAcquire('x', options)), told(OF_TRY));
     assert.equal(await refusal(() => leases.list(options).next()), told('prefix, glob, heldBy, withFree'));
@@ -79,7 +80,11 @@ test('an option that there is not is refused with those that there are', async (
   assert.equal(await refusal(() => leases.tryAcquire('x', { wait: 5000 })), told('wait', OF_TRY));
   assert.match(await refusal(() => leases.semaphore('x', 5).acquire({ limit: 6 })), /there is no option "limit"/);
   assert.equal(await refusal(() => inMemory('x')), 'INVALID_OPTION options: options: a store has none: give them to `manager`');
-  // The control: an option that is undefined is one that is not there.
+  // The control: an option that is undefined is one that is not there, and a class of the user's may have them.
+  class Own {
+    ttl = 5000;
+  }
+  await (await leases.acquire('x', new Own())).release();
   await (await leases.acquire('x', { ttl: undefined, timeout: undefined })).release();
 });
 
