@@ -187,9 +187,12 @@ function codeOf(of: unknown): ErrorCode {
  */
 export function withCaller(error: unknown): unknown {
   if (!(error instanceof LeaseError)) return error;
-  const { stack = '' } = error;
-  const lines = (new LeaseError().stack ?? '').split('\n').filter((line) => /^\s+at /.test(line));
-  error.stack = [stack, ...lines.filter((line) => !stack.includes(line))].join('\n');
+  const { stack } = error;
+  const { stack: here } = new LeaseError();
+  // A program may make something else of a stack than a text.
+  if (typeof stack !== 'string' || typeof here !== 'string') return error;
+  const lines = here.split('\n').filter((line) => /^\s+at /.test(line) && !stack.includes(line));
+  error.stack = [stack, ...lines].join('\n');
   return error;
 }
 
