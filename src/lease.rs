@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use mongo_lease_core::commands::{GrantKey, RenewHolders, RenewMany};
-use mongo_lease_core::rules::{GrantId, HoldAction, HoldEvent};
+use mongo_lease_core::rules::{GrantId, HoldAction, HoldEvent, LOST_RELEASE_TIMEOUT};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -20,9 +20,6 @@ use crate::release::{Ending, Released};
 use crate::retry::{self, RetryPolicy};
 use crate::telemetry::Operation;
 use crate::token::Token;
-
-/// How long the release of a lease that was lost before may take. After that it goes on in the background.
-const LOST_RELEASE_MAX: Duration = Duration::from_secs(1);
 
 /// A lease that was granted to this process.
 ///
@@ -303,7 +300,7 @@ impl Lease {
         let (releaser, mut policy) = (&self.engine.releaser, self.engine.release_policy());
         if !was_valid {
             // Its caller has work to stop: what the release finds out comes second.
-            let soon = self.engine.clock().now().after(LOST_RELEASE_MAX);
+            let soon = self.engine.clock().now().after(LOST_RELEASE_TIMEOUT);
             policy.deadline = policy.deadline.min(soon);
         }
         let released = match left {

@@ -6,17 +6,12 @@ use futures_core::Stream;
 use futures_util::stream;
 use mongo_lease_core::commands::{GetLease, Page};
 use mongo_lease_core::info::LeaseInfo;
-use mongo_lease_core::rules::{NamePattern, glob_regex};
+use mongo_lease_core::rules::{NamePattern, PAGE, PATTERN_BYTES_MAX, glob_regex};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::options::check_name;
 use crate::retry;
-
-/// How many leases one command of a listing returns.
-const PAGE: i64 = 100;
-/// The longest pattern: a name has 512 bytes, and each of them may be escaped.
-const PATTERN_BYTES_MAX: usize = 1024;
 
 pub(crate) async fn get(engine: &Engine, name: &str) -> Result<Option<LeaseInfo>> {
     check_name(name)?;

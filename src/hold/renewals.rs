@@ -5,15 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease_core::commands::{GrantKey, LeaseSnapshot, SharedSnapshot};
-use mongo_lease_core::rules::{Delays, HoldAction, HoldEvent, Instant, apart, pieces};
+use mongo_lease_core::rules::{
+    Delays, HoldAction, HoldEvent, Instant, RENEWALS_MAX, apart, piece_time, pieces,
+};
 
 use super::loss::{loss_of, share_of};
 use crate::hold::{AgendaKey, Holding};
 use crate::retry::RetryPolicy;
 use crate::telemetry;
-
-/// The maximum number of leases in one renewal command.
-const BATCH_MAX: usize = 2_000;
 
 /// A lease in the renewer's agenda, with its number.
 pub(super) type NumberedHolding = (AgendaKey, Arc<Holding>);
@@ -91,7 +90,9 @@ impl Batch {
         let batch =
             |members, deadline| Batch { members, planned_at, is_blocked, is_shared, deadline };
         match pieces(members, |(_, holding)| holding.key.name()) {
-            Ok(pieces) => Ok(pieces.into_iter().map(|it| batch(it, deadline * 2 / 3)).collect()),
+            Ok(pieces) => {
+                Ok(pieces.into_iter().map(|it| batch(it, piece_time(deadline))).collect())
+            }
             Err(members) => Err(batch(members, deadline)),
         }
     }
@@ -123,7 +124,7 @@ pub(super) fn batches(due: Vec<Due>, planned_at: Instant) -> impl Iterator<Item 
         for members in by_time.into_values() {
             let mut members = members.into_iter().peekable();
             while members.peek().is_some() {
-                commands.push((members.by_ref().take(BATCH_MAX).collect(), false));
+                commands.push((members.by_ref().take(RENEWALS_MAX).collect(), false));
             }
         }
     }

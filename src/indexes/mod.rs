@@ -21,9 +21,8 @@ mod problem;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
-
 use mongo_lease_core::commands::{FindOtherFormat, FoundIndex, ListIndexes, read_index};
+use mongo_lease_core::rules::FORMAT_TIMEOUT;
 use mongodb::bson::Document;
 use mongodb::error::{Error as DriverError, ErrorKind};
 
@@ -61,14 +60,11 @@ pub(crate) async fn verify(runner: &Runner, policy: RetryPolicy) -> Result<()> {
     problem.map_or(Ok(()), |problem| Err(not_migrated(runner, problem)))
 }
 
-/// The time limit of the search for documents of another format, which reads the whole collection if there are none.
-const FORMAT_DEADLINE: Duration = Duration::from_secs(1);
-
 /// Fails if the collection has documents of another format. It goes on where the search is not answered in time,
 /// because the documents of a large collection are not read for each process that starts. The migration searches for
 /// as long as it takes.
 pub(crate) async fn check_format(runner: &Runner, policy: RetryPolicy) -> Result<()> {
-    let deadline = policy.deadline.min(runner.clock().now().after(FORMAT_DEADLINE));
+    let deadline = policy.deadline.min(runner.clock().now().after(FORMAT_TIMEOUT));
     let found = retry::run_once(runner, FindOtherFormat, deadline).await;
     let Some(field) = found.ok().flatten() else { return Ok(()) };
     let collection = runner.collection();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use mongo_lease_core::commands::ReleaseTarget;
-use mongo_lease_core::rules::Instant;
+use mongo_lease_core::rules::{ATTEMPT_TIMEOUT_DEFAULT, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,6 @@ use crate::telemetry;
 const BATCH_MAX: usize = 1_000;
 /// How often a shutdown checks whether all remaining leases are blocked.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(5);
 const BUSY: &str =
     "an open transaction blocks writes to its document, and the manager is being shut down";
 
@@ -234,6 +233,6 @@ impl Work {
 
 fn policy(now: Instant, until: Instant) -> RetryPolicy {
     // A lease that has expired by our clock still gets one attempt: the server's clock may differ.
-    let deadline = until.max(now.after(ATTEMPT_TIMEOUT));
-    RetryPolicy { attempt_timeout: ATTEMPT_TIMEOUT, deadline }
+    let deadline = until.max(now.after(ATTEMPT_TIMEOUT_DEFAULT));
+    RetryPolicy { attempt_timeout: ATTEMPT_TIMEOUT_DEFAULT, deadline }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mongo_lease_core::rules::{Bound, Instant, acknowledgement_time, from_millis, millis_up};
+use mongo_lease_core::rules::{
+    Bound, Instant, acknowledgement_time, from_millis, millis_up, server_time,
+};
 use mongodb::bson::Document;
 
 use crate::failure::Failure;
@@ -106,13 +108,10 @@ pub(super) struct ServerTimes {
 }
 
 impl ServerTimes {
-    /// If we wait for `left`. The server gives up a little earlier than we do: its answer distinguishes a document that
-    /// a transaction blocks from a server that does not answer.
+    /// If we wait for `left`.
     /// The time for the majority is for a write that a read can confirm; `delay` is how late one was last.
     pub(super) fn new(left: Duration, at_most: Duration, delay: Option<Duration>) -> ServerTimes {
-        const AHEAD_MAX: Duration = Duration::from_millis(250);
-        let left = left - (left / 8).min(AHEAD_MAX);
-        let max_ms = millis_up(left.min(at_most)).clamp(1, MAX_TIME_MS_MAX);
+        let max_ms = millis_up(server_time(left).min(at_most)).clamp(1, MAX_TIME_MS_MAX);
         let command = from_millis(max_ms);
         let acknowledged = delay.map(|delay| acknowledgement_time(command, delay));
         // Zero would be no limit.

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease_core::commands::{FindEntries, Heartbeat, Matched};
-use mongo_lease_core::rules::{Applied, after_look, apart, pieces};
+use mongo_lease_core::rules::{
+    Applied, HEARTBEATS_MAX, after_look, apart, heartbeat_again, heartbeat_slack, piece_time,
+    pieces,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
@@ -19,9 +22,6 @@ use crate::retry::{self, RetryPolicy};
 use crate::runner::Runner;
 use crate::telemetry::{self, BlockedLog};
 use crate::wait::waiters::{Signal, WaiterSlot, Waiters};
-
-/// The maximum number of waiters in one command.
-const BATCH_MAX: usize = 1_000;
 
 /// Starts the task. It ends when `stop` is cancelled.
 pub(crate) fn start(
@@ -49,11 +49,12 @@ impl HeartbeatTask {
             let (due, wake_at) = self.waiters.due(self.runner.clock().now());
             let (alone, together) =
                 apart(due, |slot| slot.name(), |slot| self.blocked.has(slot.name()));
-            for batch in together.chunks(BATCH_MAX) {
-                self.start_heartbeat(batch.to_vec(), self.waiters.waiter_ttl() / 6, false);
+            let time = heartbeat_slack(self.waiters.waiter_ttl());
+            for batch in together.chunks(HEARTBEATS_MAX) {
+                self.start_heartbeat(batch.to_vec(), time, false);
             }
             for document in alone {
-                self.start_heartbeat(document, self.waiters.waiter_ttl() / 6, true);
+                self.start_heartbeat(document, time, true);
             }
             tokio::select! {
                 biased;
@@ -92,7 +93,7 @@ impl HeartbeatTask {
             Err(failure) if failure.is_blocked() => match pieces(batch, |slot| slot.name()) {
                 Ok(pieces) => {
                     for piece in pieces {
-                        self.start_heartbeat(piece, time * 2 / 3, false);
+                        self.start_heartbeat(piece, piece_time(time), false);
                     }
                 }
                 Err(batch) => {
@@ -145,7 +146,7 @@ impl HeartbeatTask {
 
     /// Sends the next heartbeats of these soon: at most four times as often as usual.
     fn heartbeats_soon(&self, batch: &[Arc<WaiterSlot>]) {
-        let soon = self.runner.clock().now().after(self.waiters.waiter_ttl() / 12);
+        let soon = self.runner.clock().now().after(heartbeat_again(self.waiters.waiter_ttl()));
         batch.iter().for_each(|slot| slot.heartbeat_by(soon));
         self.waiters.look_again();
     }

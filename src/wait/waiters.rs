@@ -12,7 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease_core::commands::{Promotion, QueueEntry};
-use mongo_lease_core::rules::{CallId, Instant, next_heartbeat_at};
+use mongo_lease_core::rules::{
+    CallId, Instant, heartbeat_every, heartbeat_slack, next_heartbeat_at,
+};
 use tokio::sync::Notify;
 
 use crate::lock::Lock;
@@ -222,7 +224,7 @@ impl Waiters {
     pub(crate) fn due(&self, now: Instant) -> (Vec<Arc<WaiterSlot>>, Instant) {
         // Heartbeats that are due within half an interval go along with a due one. So all entries come to share one
         // command, however long after each other they joined: of two groups in one interval, one finds the other due.
-        let until = now.after(self.shared.waiter_ttl / 6);
+        let until = now.after(heartbeat_slack(self.shared.waiter_ttl));
         let mut due = Vec::new();
         let mut wake_at = Instant::FAR_FUTURE;
         let mut table = self.shared.table.lock();
@@ -231,7 +233,7 @@ impl Waiters {
             let mut state = slot.state.lock();
             if somebody_is && state.heartbeat_at <= until {
                 // Whatever happens to this heartbeat, the next one is sent in time.
-                state.heartbeat_at = now.after(self.shared.waiter_ttl / 3);
+                state.heartbeat_at = now.after(heartbeat_every(self.shared.waiter_ttl));
                 due.push(Arc::clone(slot));
             }
             wake_at = wake_at.min(state.heartbeat_at);

@@ -7,7 +7,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use mongo_lease_core::commands::{Ping, StreamEvent};
-use mongo_lease_core::rules::{Advice, Instant, ManagerId, Reopening, StreamFailure};
+use mongo_lease_core::rules::{
+    Advice, Instant, ManagerId, PING_AFTER, PING_TIMEOUT, Reopening, STREAM_AWAIT, STREAM_OPENING,
+    STREAM_SILENCE, StreamFailure,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
@@ -17,16 +20,6 @@ use crate::runner::{EventStream, Heard, Runner};
 use crate::telemetry::{Events, Polling};
 use crate::token::Token;
 use crate::wait::waiters::Waiters;
-
-/// How long the server waits for an event before it sends an empty answer.
-const AWAIT: Duration = Duration::from_secs(10);
-/// How long a stream may be silent before it counts as broken. A connection can die without being closed.
-const SILENCE: Duration = Duration::from_secs(15);
-const OPENING: Duration = Duration::from_secs(10);
-/// The delay of a ping that tests whether commands still get a connection. Counted from the stream's read.
-const BESIDE: Duration = Duration::from_millis(250);
-/// The time limit of that ping.
-const PASSING: Duration = Duration::from_secs(1);
 
 /// The task that watches, and the waiters that it notifies.
 pub(crate) struct Watcher {
@@ -100,8 +93,8 @@ impl Watcher {
     }
 
     async fn watch(&self, since: Option<Token>) -> StreamEnd {
-        let deadline = self.runner.clock().now().after(OPENING);
-        match self.runner.watch(&self.manager_id, since, AWAIT, deadline).await {
+        let deadline = self.runner.clock().now().after(STREAM_OPENING);
+        match self.runner.watch(&self.manager_id, since, STREAM_AWAIT, deadline).await {
             Ok(stream) => self.follow(stream, since).await,
             Err(failed) => {
                 let is_answered = !matches!(failed.cause, Cause::Deadline);
@@ -118,7 +111,7 @@ impl Watcher {
     async fn follow(&self, mut stream: EventStream, since: Option<Token>) -> StreamEnd {
         let (mut followed, mut was_idle) = (Followed::default(), false);
         let mut passing = pin!(self.a_ping_passes());
-        let mut sent_at = self.runner.clock().now().after(BESIDE);
+        let mut sent_at = self.runner.clock().now().after(PING_AFTER);
         let failed = |reason: String, failure, followed: Followed| {
             let worked = followed.works_since.map(|at| self.runner.clock().now().since(at));
             StreamEnd::Failed { reason, failure, was_open: followed.is_open, worked }
@@ -130,17 +123,17 @@ impl Watcher {
                 // Repeated in each read: other commands may have come to the pool since. The first test goes on across
                 // events, which may arrive without a pause.
                 passing.set(self.a_ping_passes());
-                sent_at = began.after(BESIDE);
+                sent_at = began.after(PING_AFTER);
             }
             let heard = {
                 let mut next = pin!(stream.next());
-                let silent_at = self.runner.clock().now().after(SILENCE);
+                let silent_at = self.runner.clock().now().after(STREAM_SILENCE);
                 loop {
                     tokio::select! {
                         biased;
                         heard = &mut next => break heard,
                         () = self.runner.clock().sleep_until(silent_at) => {
-                            let reason = format!("the change stream was silent for {SILENCE:?}");
+                            let reason = format!("the change stream was silent for {STREAM_SILENCE:?}");
                             return failed(reason, StreamFailure::Passing, followed);
                         }
                         passed = &mut passing, if !has_passed => {
@@ -158,7 +151,7 @@ impl Watcher {
                                 followed.works_since.get_or_insert(now);
                             } else {
                                 passing.set(self.a_ping_passes());
-                                sent_at = self.runner.clock().now().after(BESIDE);
+                                sent_at = self.runner.clock().now().after(PING_AFTER);
                             }
                         }
                     }
@@ -208,7 +201,7 @@ impl Watcher {
     /// Whether a command gets through while the stream has its connection: the streams of several managers may use the
     /// whole pool, and block all other commands.
     async fn a_ping_passes(&self) -> Result<(), String> {
-        self.runner.clock().sleep(BESIDE).await;
+        self.runner.clock().sleep(PING_AFTER).await;
         self.ping().await.map_err(|error| {
             format!("no other command gets through while the change stream is open: {error}")
         })
@@ -217,7 +210,7 @@ impl Watcher {
     /// Whether a command gets through now.
     async fn ping(&self) -> Result<(), Error> {
         // From now on, and not from a moment that the end of a sleep may be long after.
-        let policy = RetryPolicy::one_attempt(self.runner.clock().now(), PASSING);
+        let policy = RetryPolicy::one_attempt(self.runner.clock().now(), PING_TIMEOUT);
         retry::run(&self.runner, Ping, policy).await.map(drop).map_err(Error::from)
     }
 }

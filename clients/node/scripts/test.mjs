@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { cargo, targetFolder } from './core.mjs';
 
 // In memory and in its own time, or without any: no fault, no load, and no wait.
-const QUICK = ['arguments', 'bounds', 'clock', 'memory', 'texts'];
+const QUICK = ['arguments', 'bounds', 'clock', 'errors', 'fakes', 'memory', 'texts'];
 
 const here = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const tests = join(here, 'test');
@@ -46,7 +46,7 @@ function runIn(folder, files, driver) {
 function withDriver6() {
   const folder = join(here, '.test', 'driver6');
   rmSync(folder, { recursive: true, force: true });
-  for (const part of ['package.json', 'index.mjs', 'dist', 'test']) {
+  for (const part of ['package.json', 'README.md', 'index.mjs', 'dist', 'test']) {
     const filter = (path) => !/beside|tarball/.test(relative(here, path));
     cpSync(join(here, part), join(folder, part), { recursive: true, filter });
   }
@@ -97,7 +97,7 @@ const server = await startServer();
 env.MONGO_LEASE_URI = server.uri;
 let status = runIn(tests, files, '7');
 // What depends on the driver.
-const ofDriver = files.filter((file) => /^(promises|lost-replies|guard|options|overload|transaction|unreachable|waiting)/.test(file));
+const ofDriver = files.filter((file) => /^(promises|processes|lost-replies|guard|options|overload|transaction|unreachable|waiting)/.test(file));
 if (status === 0 && ofDriver.length > 0) status = runIn(withDriver6(), ofDriver, '6');
 await server.end();
 if (existsSync(env.MONGO_LEASE_NOT_RUN)) console.log(readFileSync(env.MONGO_LEASE_NOT_RUN, 'utf8'));

@@ -1,12 +1,26 @@
 // The clock of one process: it goes on while the machine is suspended.
 
 import * as os from 'node:os';
+import * as timers from 'node:timers';
 
-// Tests of users replace the global ones by fakes, and put them back: a timer of a fake never fires after that.
-const { setTimeout, clearTimeout } = globalThis;
-const { now: wallMillis } = Date;
-const hrtime = process.hrtime.bind(process);
+/**
+ * A function or class as it was before a user's test has put a fake in its place. The test puts it back later, and a
+ * timer of the fake never fires after that. A fake of `@sinonjs/fake-timers`, which Vitest and Jest use, keeps the true
+ * one as `_setTimeout` of its clock.
+ */
+export function real<Of extends object, Name extends keyof Of & string>(
+  of: Of,
+  name: Name,
+): Of[Name] {
+  const { clock } = of[name] as { clock?: Record<string, unknown> };
+  return (clock?.[`_${name}`] ?? of[name]) as Of[Name];
+}
 
+// A browser's, which a test may have as the global ones, keep any process alive.
+const setTimeout = real(timers, 'setTimeout');
+const clearTimeout = real(timers, 'clearTimeout');
+const { now: wallMillis } = real(globalThis, 'Date');
+const hrtime = real(process, 'hrtime').bind(process);
 /** A clock, in microseconds. */
 export interface Clock {
   /** A moment that is not before now. */
@@ -22,9 +36,12 @@ export interface Clock {
   readonly lag: number;
   /** Calls back at this moment or soon after it. Returns what cancels it. */
   timer(at: number, callback: () => void): () => void;
+  /** The same clock for work that no caller waits for: its timers keep no process alive. */
+  readonly background: Clock;
 }
 
-// Timers stop while the machine is suspended, and this clock does not: so late a timer may be after that.
+// Timers stop while the machine is suspended, and this clock does not: so late a timer may be after that. The library's
+// sleeps have the same bound, each by itself; here one timer looks for all.
 const SLEEP_MAX_MS = 1000;
 // From this on, Node fires at once.
 const TIMEOUT_MAX_MS = 2 ** 31 - 1;
@@ -35,6 +52,7 @@ const SUSPENSION_MICROS = 50_000;
 interface Timer {
   at: number;
   callback: () => void;
+  isBackground: boolean;
   timeout: NodeJS.Timeout | undefined;
 }
 
@@ -50,6 +68,7 @@ export class SystemClock implements Clock {
   private readonly second: () => number;
   private readonly resolution: number;
   readonly lag: number;
+  readonly background: Clock;
   private gained = -Infinity;
   private readonly timers = new Set<Timer>();
   private looking: NodeJS.Timeout | undefined;
@@ -61,6 +80,7 @@ export class SystemClock implements Clock {
     this.resolution = isLinux ? 10_000 : 16_000;
     // Moments are whole microseconds.
     this.lag = (this.resolution + 1) / 1e3;
+    this.background = new BackgroundClock(this);
   }
 
   now(): number {
@@ -81,8 +101,13 @@ export class SystemClock implements Clock {
   }
 
   timer(at: number, callback: () => void): () => void {
+    return this.set(at, callback, false);
+  }
+
+  /** @internal A timer, of which a background one keeps no process alive. */
+  set(at: number, callback: () => void, isBackground: boolean): () => void {
     if (at === Infinity) return () => undefined;
-    const timer: Timer = { at, callback, timeout: undefined };
+    const timer: Timer = { at, callback, isBackground, timeout: undefined };
     this.timers.add(timer);
     this.arm(timer, this.rough());
     this.lookForSuspensions();
@@ -95,6 +120,7 @@ export class SystemClock implements Clock {
   private arm(timer: Timer, now: number): void {
     const left = Math.max(0, Math.ceil((timer.at - now) / 1e3));
     timer.timeout = setTimeout(() => this.fire(timer), Math.min(left, TIMEOUT_MAX_MS));
+    if (timer.isBackground) timer.timeout.unref();
   }
 
   private fire(timer: Timer): void {
@@ -120,6 +146,34 @@ export class SystemClock implements Clock {
       }
       this.lookForSuspensions();
     }, SLEEP_MAX_MS).unref();
+  }
+}
+
+class BackgroundClock implements Clock {
+  constructor(private readonly of: SystemClock) {}
+
+  now(): number {
+    return this.of.now();
+  }
+
+  rough(): number {
+    return this.of.rough();
+  }
+
+  sent(): number {
+    return this.of.sent();
+  }
+
+  get lag(): number {
+    return this.of.lag;
+  }
+
+  timer(at: number, callback: () => void): () => void {
+    return this.of.set(at, callback, true);
+  }
+
+  get background(): Clock {
+    return this;
   }
 }
 
@@ -167,7 +221,7 @@ export class Alarm {
     if (this.isStopped || at >= this.at) return;
     this.cancelTimer?.();
     this.at = at;
-    this.cancelTimer = this.clock.timer(at, () => {
+    this.cancelTimer = this.clock.background.timer(at, () => {
       this.at = Infinity;
       this.cancelTimer = undefined;
       this.ring();
@@ -178,6 +232,11 @@ export class Alarm {
     this.isStopped = true;
     this.cancelTimer?.();
   }
+}
+
+/** The first delay and the bound, as the core says them. */
+export function delays({ first, longest }: { first: number; longest: number }): [number, number] {
+  return [first, longest];
 }
 
 /** Growing delays in milliseconds with a bound, each made longer by a random part of itself. */

@@ -10,6 +10,7 @@ export {
   Command,
   Commit,
   CommitStep,
+  Constants,
   Entry,
   Event,
   Failure,

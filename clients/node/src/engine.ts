@@ -3,11 +3,11 @@
 import { hostname } from 'node:os';
 import type { Clock } from './clock';
 import { asLeaseError } from './call';
-import { Command, Failure, Fault, type Info, Manager, Next, type Reply } from './core';
+import { Command, Constants, Failure, Fault, type Info, Manager, Next, type Reply } from './core';
 import { AttemptError, toError } from './errors';
 import { Heart } from './heartbeat';
 import { LocalQueues } from './local-queue';
-import { type ManagerOptions, settingsOf } from './options';
+import { type ManagerOptions, checkManagerOptions, settingsOf } from './options';
 import type { CloseReport } from './outcomes';
 import { Releaser } from './release';
 import { Renewer } from './renewer';
@@ -25,13 +25,11 @@ import { onAbort, throwIfAborted } from './signals';
 import { Waiters } from './waiters';
 import { Watcher } from './watcher';
 
-const FORMAT_MS = 1000;
 // The library has ten, of which each carries up to 250 calls. Here a command carries one.
 const SLOTS_DEFAULT = 40;
-// A lost lease's release is of interest to others alone.
-const LOST_RELEASE_MS = 1000;
-const ADVICE = ' (with `ensureIndexes: true` the manager makes it, and its indexes)';
-// The errors that another form of `listIndexes` would not avoid: unauthorized, no collection, a view.
+const ADVICE = 'the option `ensureIndexes: true` makes what is missing';
+const UNCHANGED = 'the next call makes what is missing, and changes no index that exists';
+// The server's codes of errors that another form of `listIndexes` would not avoid: unauthorized, no collection, a view.
 const LIST_CODES = [13, 26, 166];
 
 export class Engine {
@@ -49,14 +47,19 @@ export class Engine {
   private isChecked = false;
   private watcher: Watcher | undefined;
   private starting: Promise<void> | undefined;
+  /** Why an index could not be made, as the database said it. */
+  private whyNotMade: string | undefined;
   private closing: Promise<CloseReport> | undefined;
   private readonly closingCallbacks = new Set<() => void>();
+  private readonly options: ManagerOptions;
 
-  constructor(backend: Backend, private readonly options: ManagerOptions) {
+  constructor(backend: Backend, told: ManagerOptions) {
+    const options = checkManagerOptions(told);
+    this.options = options;
     const process_ = `@${hostname()}:${process.pid}`;
     this.manager = refusedAsError(() => new Manager(settingsOf(options), randomHex(12), process_));
     this.collection = this.manager.collection();
-    this.maxClockSkew = options.maxClockSkew ?? 1000;
+    this.maxClockSkew = this.manager.time('max_clock_skew');
     this.runner = new Runner(backend, this.manager, slotsOf(options, backend, this.manager));
     this.clock = backend.clock;
     this.releaser = new Releaser(this.runner);
@@ -134,10 +137,12 @@ export class Engine {
 
   /** Creates both indexes where they are missing. An existing one is not changed. */
   private async createIndexes(policy: Policy): Promise<void> {
+    this.whyNotMade = undefined;
     for (const number of [0, 1]) {
-      // What is wrong with an existing index is told by the check that follows.
+      // Whether that matters is told by the check that follows.
       await this.look(() => Command.createIndex(number), policy).catch((error: unknown) => {
         if (error instanceof Stopped) throw error;
+        this.whyNotMade = attemptError(error).failure.fault().message();
       });
     }
   }
@@ -150,11 +155,17 @@ export class Engine {
       problem = (await this.listIndexes(policy)).indexProblem();
     } catch (error) {
       const code = (error as AttemptError).failure?.serverCode();
-      if (code === 26) problem = `the collection \`${collection}\` does not exist${ADVICE}`;
+      if (code === 26) problem = `the collection \`${collection}\` does not exist`;
       else if (code === 166) problem = `\`${collection}\` is a view, not a collection`;
       else throw error;
     }
-    if (problem !== undefined) throw this.notMigrated(problem);
+    if (problem !== undefined) throw this.notMigrated(`${problem}; ${this.advice()}`);
+  }
+
+  private advice(): string {
+    if (!this.options.ensureIndexes) return ADVICE;
+    const { whyNotMade } = this;
+    return whyNotMade === undefined ? UNCHANGED : `to make it has failed: ${whyNotMade}`;
   }
 
   private async listIndexes(policy: Policy): Promise<Reply> {
@@ -169,7 +180,7 @@ export class Engine {
 
   /** Fails if the collection has documents of another format, unless the search takes too long. */
   private async checkFormat(): Promise<void> {
-    const policy = oneAttempt(this.clock, FORMAT_MS);
+    const policy = oneAttempt(this.clock, Constants.formatTimeout());
     const looking = this.look(() => Command.findOtherFormat(), policy, () => true);
     const found = await looking.catch((error: unknown) => {
       if (error instanceof Stopped) throw error;
@@ -230,7 +241,7 @@ export class Engine {
   /** How long a holder waits for its release: not for long if it has been told already that the lease is lost. */
   releasePolicy(isLost: boolean): Policy {
     const releaseMs = this.manager.time('release_timeout');
-    return this.policy(isLost ? Math.min(releaseMs, LOST_RELEASE_MS) : releaseMs);
+    return this.policy(isLost ? Math.min(releaseMs, Constants.lostReleaseTimeout()) : releaseMs);
   }
 
   checkOpen(): void {

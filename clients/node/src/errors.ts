@@ -47,6 +47,9 @@ export interface ErrorFields {
   option?: string;
 }
 
+// More lines than a call has within this package.
+const OWN_LINES = 15;
+
 /** An error of a lease operation. */
 export class LeaseError extends Error {
   /** The kind of the error. */
@@ -55,12 +58,21 @@ export class LeaseError extends Error {
   readonly isTransient: boolean;
 
   /** The code is that of the class, unless the fields say another one. */
-  constructor(told: string | ErrorFields = {}, cause?: unknown) {
+  constructor(told: string | ErrorFields = {}, options?: ErrorOptions) {
     const { message = '', code, isTransient } = fieldsOf(told);
-    super(message, cause === undefined ? undefined : { cause });
+    const { stackTraceLimit: limit } = Error;
+    // The caller's lines come behind ours. Where nobody may set the limit, it stays as it is.
+    Reflect.set(Error, 'stackTraceLimit', limit > 0 ? limit + OWN_LINES : limit);
+    super(message, options);
+    Reflect.set(Error, 'stackTraceLimit', limit);
     this.name = nameOf(new.target);
     this.code = code ?? codeOf(new.target);
     this.isTransient = isTransient ?? TRANSIENT.includes(this.code);
+  }
+
+  /** Its fields with the message, which the JSON of an error lacks. */
+  toJSON(): object {
+    return { ...this, message: this.message };
   }
 }
 
@@ -71,8 +83,8 @@ export class LeaseBusyError extends LeaseError {
   /** How long the holder has the lease at the most, unless it renews it, in milliseconds. */
   readonly retryAfter: number | undefined;
 
-  constructor(told: string | ErrorFields = {}, cause?: unknown) {
-    super(told, cause);
+  constructor(told: string | ErrorFields = {}, options?: ErrorOptions) {
+    super(told, options);
     const { held, retryAfter } = fieldsOf(told);
     this.held = held;
     this.retryAfter = retryAfter;
@@ -90,19 +102,19 @@ export class LeaseLostError extends LeaseError {
   /** Why it was lost. */
   readonly reason: LostReason;
 
-  constructor(told: string | ErrorFields = {}, cause?: unknown) {
-    super(told, cause);
+  constructor(told: string | ErrorFields = {}, options?: ErrorOptions) {
+    super(told, options);
     this.reason = fieldsOf(told).reason ?? 'outOfReach';
   }
 }
 
 /** An option or a name has an invalid value. Nothing was sent. */
 export class InvalidOptionError extends LeaseError {
-  /** The option, by the library's name: `max_clock_skew`. */
+  /** The option or argument, as `maxClockSkew`; `name` where a lease's name is refused. */
   readonly option: string;
 
-  constructor(told: string | ErrorFields = {}, cause?: unknown) {
-    super(told, cause);
+  constructor(told: string | ErrorFields = {}, options?: ErrorOptions) {
+    super(told, options);
     this.option = fieldsOf(told).option ?? (this.code === 'INVALID_NAME' ? 'name' : 'options');
   }
 }
@@ -177,7 +189,7 @@ const NAMED: Record<string, unknown> = {
 const TRANSIENT: ErrorCode[] = ['BUSY', 'WAIT_TIMEOUT', 'QUEUE_FULL', 'UNKNOWN'];
 
 function fieldsOf(told: string | ErrorFields): ErrorFields {
-  return typeof told === 'string' ? { message: told } : told;
+  return typeof told === 'object' ? (told ?? {}) : { message: String(told) };
 }
 
 /** The name of a class of ours, or of one that a user has made of it. */
@@ -190,6 +202,26 @@ function codeOf(of: unknown): ErrorCode {
   const codes = Object.keys(CLASSES) as ErrorCode[];
   const isOf = (code: ErrorCode): boolean => CLASSES[code] === of;
   return codes.find(isOf) ?? (of === LeaseError ? 'MONGODB' : codeOf(Object.getPrototypeOf(of)));
+}
+
+/**
+ * @internal Adds the caller's lines to the stack of an error of ours that was made where the caller is not known: in a
+ * timer, or between callbacks of a driver.
+ */
+export function withCaller(error: unknown): unknown {
+  if (!(error instanceof LeaseError)) return error;
+  const { stack } = error;
+  const { stack: here } = new LeaseError();
+  // A program may make something else of a stack than a text.
+  if (typeof stack !== 'string' || typeof here !== 'string') return error;
+  const lines = here.split('\n').filter((line) => /^\s+at /.test(line) && !stack.includes(line));
+  error.stack = [stack, ...lines].join('\n');
+  return error;
+}
+
+/** @internal An option or argument is refused before the core sees it. */
+export function invalidOption(option: string, reason: string): InvalidOptionError {
+  return new InvalidOptionError({ message: `${option}: ${reason}`, option });
 }
 
 /** @internal The error for what the core tells. */
@@ -206,7 +238,7 @@ export function toError(fault: Fault, cause?: unknown): LeaseError {
     ...(reason !== undefined && { reason }),
     ...(option !== undefined && { option }),
   };
-  return new (CLASSES[code] ?? LeaseError)(fields, cause);
+  return new (CLASSES[code] ?? LeaseError)(fields, cause === undefined ? undefined : { cause });
 }
 
 /** @internal One attempt at a command has failed. */

@@ -1,10 +1,11 @@
 // Fenced writes: each stores a token, and is refused where the document holds a newer one.
 
 import type { BSONSerializeOptions, ClientSession, Collection, Document } from 'mongodb';
-import { Fault, FencedWrite } from './core';
+import { FencedWrite } from './core';
 import type { AnyCollection, AnySession } from './driver';
 import { refusedAsError } from './engine';
-import { checkTypes, serialized } from './options';
+import { invalidOption } from './errors';
+import { type Options, check, checkOptions, serialized } from './options';
 import { EXACT, bytesOf, exact } from './runner';
 
 /** The options of a fenced write. */
@@ -24,6 +25,9 @@ export type Fenced =
   | { outcome: 'refused'; seen: bigint | undefined }
   /** Nothing matches the filter. */
   | { outcome: 'noSuchDocument' };
+
+const OPTIONS: Options<FencedOptions> = { field: 'string', upsert: 'boolean', session: 'session' };
+const NO_COLLECTION = "must be a `Collection` of the package `mongodb`, or a Mongoose model's";
 
 // A transaction has concerns of its own.
 const WRITING = { writeConcern: { w: 'majority', journal: true } } as const;
@@ -49,14 +53,14 @@ export async function fencedUpdate<Filter, Update>(
   token: bigint,
   options: FencedOptions = {},
 ): Promise<Fenced> {
-  const { field = 'fence', upsert = false, session } = options ?? {};
+  const { field = 'fence', upsert = false, session } = checkOptions(options, OPTIONS);
+  if (!isCollection(collection)) throw invalidOption('collection', NO_COLLECTION);
   const target = collection as unknown as Collection<Document>;
   const fence = refusedAsError(() => {
-    checkTypes(options, { field: 'string', upsert: 'boolean', session: 'object' });
-    if (typeof token !== 'bigint') throw Fault.invalidOption('options', 'a token is a bigint');
+    check('token', token, 'token');
     if (upsert && session) {
       const reason = 'an upsert cannot use a session: a duplicate key aborts its transaction';
-      throw Fault.invalidOption('upsert', reason);
+      throw invalidOption('upsert', reason);
     }
     const { ignoreUndefined, serializeFunctions } = optionsOf(target);
     const functions = { serializeFunctions: serializeFunctions ?? false };
@@ -95,6 +99,11 @@ export async function fencedUpdate<Filter, Update>(
 function optionsOf(collection: Partial<Pick<Collection, 'bsonOptions'>>): BSONSerializeOptions {
   const { conn } = collection as { conn?: { db?: { bsonOptions?: BSONSerializeOptions } } };
   return collection.bsonOptions ?? conn?.db?.bsonOptions ?? {};
+}
+
+function isCollection(collection: unknown): boolean {
+  const { updateOne, findOne } = (collection ?? {}) as Partial<Collection>;
+  return typeof updateOne === 'function' && typeof findOne === 'function';
 }
 
 /** By what it says, and not by its class: the collection may be of another copy of the driver, as Mongoose's is. */

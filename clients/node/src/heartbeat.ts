@@ -1,22 +1,27 @@
 // Sends the heartbeats of all waiters: one command for all names. Those of a document that a transaction is likely to
 // block go in a command of their own, so that it costs the other waiters at most one short command.
 
-import { Entry, type Failure, Heartbeats, type Reply } from './core';
+import type { Clock } from './clock';
+import { Constants, Entry, type Failure, Heartbeats, type Reply } from './core';
 import type { Engine } from './engine';
 import { AttemptError } from './errors';
 import { oneAttempt, untilAnswered } from './retry';
 import type { Attempt, AttemptTime } from './runner';
 import type { Slot } from './waiters';
 
-// The maximum number of waiters in one command.
-const BATCH_MAX = 1000;
+// The most waiters in one command.
+const BATCH_MAX = Constants.heartbeatsMax();
 
 export class Heart {
   constructor(private readonly engine: Engine) {}
 
+  private get clock(): Clock {
+    return this.engine.clock.background;
+  }
+
   beat(due: Slot[]): void {
     const { engine } = this;
-    const time = engine.waiters.waiterTtl / 6;
+    const time = Constants.heartbeatSlack(engine.waiters.waiterTtl);
     const blocked = new Map<string, Slot[]>();
     const together: Slot[] = [];
     for (const slot of due) {
@@ -35,7 +40,8 @@ export class Heart {
 
   /** `isKnown` says that all are of one document, which is known to be blocked. */
   private async send(slots: Slot[], time: number, isKnown: boolean): Promise<void> {
-    const { clock, runner, waiters } = this.engine;
+    const { clock } = this;
+    const { runner, waiters } = this.engine;
     const beats = new Heartbeats();
     slots.forEach((slot) => beats.add(slot.call.request));
     const attempt = (time: AttemptTime): Attempt =>
@@ -65,7 +71,7 @@ export class Heart {
       this.engine.noteBlocked(slots[0]?.name ?? '', true);
       return false;
     }
-    pieces.forEach((piece) => this.start(piece, (time * 2) / 3));
+    pieces.forEach((piece) => this.start(piece, Constants.pieceTime(time)));
     return true;
   }
 
@@ -76,7 +82,8 @@ export class Heart {
     reply: Reply,
     time: number,
   ): Promise<void> {
-    const { clock, runner } = this.engine;
+    const { clock } = this;
+    const { runner } = this.engine;
     const look = (time: AttemptTime): Attempt => runner.start(beats.look(), time);
     const seen = (await untilAnswered(clock, oneAttempt(clock, time), look)).reply;
     const told = beats.afterLook(seen, reply.count());
@@ -89,8 +96,8 @@ export class Heart {
 
   /** Sends the next heartbeats of these soon: at most four times as often as usual. */
   private soon(slots: Slot[]): void {
-    const { clock, waiters } = this.engine;
-    const soon = clock.now() + (waiters.waiterTtl / 12) * 1e3;
+    const { waiters } = this.engine;
+    const soon = this.clock.now() + Constants.heartbeatAgain(waiters.waiterTtl) * 1e3;
     slots.forEach((slot) => (slot.heartbeatAt = Math.min(slot.heartbeatAt, soon)));
     this.lookAgain(slots);
   }

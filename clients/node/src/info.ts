@@ -4,7 +4,7 @@
 export interface LeaseHolder {
   /** The holder, as `label@host:pid`. */
   owner: string | null;
-  /** The holder's value. Anybody who knows it can release its permits. */
+  /** The holder's value. Anybody who knows it can release its permits: so logs and JSON do not have it. */
   value: string;
   permits: number;
   limit: number;
@@ -26,7 +26,7 @@ export interface LeaseInfo {
   state: 'held' | 'free' | 'damaged';
   /** The holder, as `label@host:pid`. Null if another program holds the lease. */
   owner: string | null;
-  /** The holder's value. Anybody who knows it can release the lease. */
+  /** The holder's value. Anybody who knows it can release the lease: so logs and JSON do not have it. */
   value: string | null;
   /** When it was granted, by the server's clock. */
   acquiredAt: Date | null;
@@ -54,5 +54,9 @@ export interface LeaseInfo {
 
 /** @internal The lease in a document of the core. */
 export function toInfo(document: object): LeaseInfo {
-  return document as LeaseInfo;
+  const info = document as LeaseInfo;
+  for (const each of [info, ...info.holders]) {
+    Object.defineProperty(each, 'value', { value: each.value, enumerable: false });
+  }
+  return info;
 }

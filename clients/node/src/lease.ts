@@ -6,7 +6,8 @@ import { asLeaseError, type Call } from './call';
 import { Fault, type Holding } from './core';
 import type { AnySession } from './driver';
 import type { Engine } from './engine';
-import { LeaseError, toError } from './errors';
+import { invalidOption, toError, withCaller } from './errors';
+import { check } from './options';
 import type { Released } from './outcomes';
 import type { ReleaseStep } from './release';
 import { oneAttempt, untilAnswered } from './retry';
@@ -132,11 +133,13 @@ export class Lease {
     work: (session: Session) => T | Promise<T>,
   ): Promise<T> {
     this.checkTransactions('transaction');
-    if (typeof work !== 'function') {
-      throw toError(Fault.invalidOption('options', 'the work must be a function'));
-    }
+    check('work', work, 'function');
     this.transactions ??= new Transactions(this, this.engine);
-    return this.transactions.run(work as Work<T>);
+    try {
+      return await this.transactions.run(work as Work<T>);
+    } catch (error) {
+      throw withCaller(error);
+    }
   }
 
   /**
@@ -150,7 +153,7 @@ export class Lease {
   async guard(session: AnySession): Promise<void> {
     const { engine, holding } = this;
     this.checkTransactions('guard');
-    if (!isInTransaction(session)) throw toError(Fault.invalidOption('session', NOT_IN_TRANSACTION));
+    if (!isInTransaction(session)) throw invalidOption('session', NOT_IN_TRANSACTION);
     this.check();
     const { clock } = engine;
     const sent = clock.sent();
@@ -168,7 +171,7 @@ export class Lease {
     if (!isGuarded) {
       await this.judge();
       const reason = 'the transaction began before the lease was granted';
-      throw toError(Fault.invalidOption('session', reason));
+      throw invalidOption('session', reason);
     }
     this.check();
   }
@@ -206,10 +209,15 @@ export class Lease {
    * database does not confirm that within `releaseTimeout`, or within a second if the lease was lost, it is retried in
    * the background until the lease expires.
    */
-  release(): Promise<Released> {
+  async release(): Promise<Released> {
     this.isGivenBack ??= this.isValid();
     this.releasing ??= this.engine.runner.track(this.releaseNow());
-    return this.releasing;
+    try {
+      return await this.releasing;
+    } catch (error) {
+      // Each caller has an error of its own, whose stack has the caller's line.
+      throw asLeaseError(error);
+    }
   }
 
   /** @internal Whether its holder has released it before its end. */
@@ -231,8 +239,8 @@ export class Lease {
       return await releaser.release(target, this.steps, policy, wasValid);
     } catch (error) {
       const until = holding.renewedUntil() + engine.maxClockSkew * 1e3;
-      if (!(error instanceof LeaseError)) releaser.inBackground(target, this.steps, until);
-      throw asLeaseError(error);
+      if (!(error instanceof Fault)) releaser.inBackground(target, this.steps, until);
+      throw error;
     } finally {
       this.call?.settle();
     }
@@ -245,11 +253,11 @@ export class Lease {
   }
 
   /** What a person wants to see of it. The value, by which it can be released, is not in it. The token is a text. */
-  toJSON(): { name: string; token: string; valid: boolean; remaining: number; lost?: string } {
-    const { name, grantedToken, holding } = this;
-    const lost = holding.endedBy();
-    const shown = { name, token: String(grantedToken), valid: this.isValid(), remaining: this.remaining() };
-    return lost === undefined ? shown : { ...shown, lost };
+  toJSON(): LeaseJSON {
+    const { name, grantedToken, holding, isShared, permits } = this;
+    const [valid, remaining, lost] = [this.isValid(), this.remaining(), holding.endedBy()];
+    const shown = { name, token: String(grantedToken), valid, remaining };
+    return { ...shown, ...(isShared && { permits }), ...(lost !== undefined && { lost }) };
   }
 
   [inspect.custom](): string {
@@ -279,6 +287,19 @@ export class Lease {
     const lost = this.holding.lost();
     if (lost) controller.abort(toError(lost));
   }
+}
+
+/** What `JSON.stringify` has of a lease. */
+export interface LeaseJSON {
+  name: string;
+  token: string;
+  valid: boolean;
+  /** In milliseconds. */
+  remaining: number;
+  /** Of a lease that others may hold too. */
+  permits?: number;
+  /** Why it has ended. */
+  lost?: string;
 }
 
 function isInTransaction(session: unknown): boolean {

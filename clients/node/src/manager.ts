@@ -6,17 +6,21 @@ import { Call, asLeaseError } from './call';
 import { Command, Fault, type Info, Reply, Request, Target } from './core';
 import type { AnyDb, MongooseConnection } from './driver';
 import { Engine, refusedAsError } from './engine';
-import { AttemptError, LeaseLostError, toError } from './errors';
+import { AttemptError, toError } from './errors';
 import { type LeaseInfo, toInfo } from './info';
 import { Lease } from './lease';
 import {
   type AcquireOptions,
   type ListOptions,
   type ManagerOptions,
+  type PermitOptions,
   callSettingsOf,
+  check,
+  checkAcquireOptions,
   checkListOptions,
   checkName,
-  checkText,
+  checkPermitOptions,
+  checkTryOptions,
 } from './options';
 import type { CloseReport, Released } from './outcomes';
 import { QueuedCall } from './queued';
@@ -57,28 +61,25 @@ export class LeaseManager {
   /** Acquires a lease, and waits for it, by default for up to 30 s. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     const { engine } = this;
-    const make = this.requests(name, options, options?.wait !== 0);
-    throwIfAborted(options.signal);
-    const wait = options.wait ?? engine.manager.time('wait');
-    if (typeof wait !== 'number' || !(wait >= 0)) {
-      throw toError(Fault.invalidOption('wait', 'must be a number of milliseconds'));
-    }
+    const { signal, wait = engine.manager.time('wait'), ...rest } = checkAcquireOptions(options);
+    const make = this.requests(name, rest, wait > 0);
+    throwIfAborted(signal);
     if (wait === 0) {
-      const outcome = await this.askOnce(make, options.signal);
+      const outcome = await this.askOnce(make, signal);
       if (outcome instanceof Lease) return outcome;
       throw toError(Fault.busy(engine.infoOf(outcome) as Info));
     }
     const started = engine.clock.rough();
     const deadline = started + wait * 1e3;
     try {
-      await engine.ready(deadline, options.signal);
+      await engine.ready(deadline, signal);
     } catch (error) {
       if (!(error instanceof AttemptError) || engine.clock.now() < deadline) throw asLeaseError(error);
       const waited = (engine.clock.now() - started) / 1e3;
       const why = error.failure.fault();
       throw toError(Fault.waitTimeout(name, waited, false, undefined, why), error.source);
     }
-    return new QueuedCall(engine, make(engine.hasOplog), deadline, options.signal).wait();
+    return new QueuedCall(engine, make(engine.hasOplog), deadline, signal).wait();
   }
 
   /** Tries once to acquire a lease. Returns nothing where another holder has it, or others wait for it. */
@@ -86,9 +87,10 @@ export class LeaseManager {
     name: string,
     options: Omit<AcquireOptions, 'wait'> = {},
   ): Promise<Lease | undefined> {
-    const make = this.requests(name, options, false);
-    throwIfAborted(options.signal);
-    const outcome = await this.askOnce(make, options.signal);
+    const { signal, ...rest } = checkTryOptions(options);
+    const make = this.requests(name, rest, false);
+    throwIfAborted(signal);
+    const outcome = await this.askOnce(make, signal);
     return outcome instanceof Lease ? outcome : undefined;
   }
 
@@ -101,24 +103,21 @@ export class LeaseManager {
     work: (lease: Lease) => T | Promise<T>,
     options: AcquireOptions = {},
   ): Promise<T> {
-    if (typeof work !== 'function') {
-      throw toError(Fault.invalidOption('options', 'the work must be a function'));
-    }
+    check('work', work, 'function');
     const lease = await this.acquire(name, options);
     try {
       const { signal } = lease;
-      const lost = new Promise<never>((_, reject) => {
+      const lost = new Promise<void>((resolve) => {
         signal.addEventListener('abort', () => {
           // Work may release its lease when it needs it no longer.
-          if (!lease.hasEndedInTime) reject(signal.reason as LeaseLostError);
+          if (!lease.hasEndedInTime) resolve();
         });
       });
-      lost.catch(() => undefined);
       const working = (async () => work(lease))();
       const result = await Promise.race([working, lost]);
-      // The validity may have ended while the event loop was blocked.
+      // Thrown here, its stack has the caller's line. A blocked event loop may have told no loss yet.
       if (!lease.hasEndedInTime) lease.check();
-      return result;
+      return result as T;
     } finally {
       // A release that is not confirmed is retried in the background. That of a lost lease delays the news of no loss.
       const isHeld = lease.isValid();
@@ -133,7 +132,9 @@ export class LeaseManager {
    */
   async release(name: string, value: string): Promise<Released> {
     const { engine } = this;
-    const target = refusedAsError(() => Target.byValue(checkName(name), checkText('value', value)));
+    const target = refusedAsError(() =>
+      Target.byValue(checkName(name), check('value', value, 'string')),
+    );
     const policy = engine.releasePolicy(false);
     try {
       await engine.ready(policy.deadline);
@@ -146,6 +147,7 @@ export class LeaseManager {
 
   /** The permits of a name, of which at most `limit` are in use at a time, over all processes. */
   semaphore(name: string, limit: number): Semaphore {
+    this.requests(name, { limit: check('limit', limit, 'count') }, false)(true).free();
     return new Semaphore(this, name, limit);
   }
 
@@ -264,22 +266,24 @@ export class Semaphore {
   }
 
   /** Acquires one permit, or `permits`, and waits for it. */
-  acquire(options: Omit<AcquireOptions, 'limit' | 'shared'> = {}): Promise<Lease> {
-    return this.leases.acquire(this.name, { ...options, limit: this.limit });
+  async acquire(options: PermitOptions = {}): Promise<Lease> {
+    return this.leases.acquire(this.name, this.with(options));
   }
 
   /** Tries once to acquire a permit. */
-  tryAcquire(
-    options: Omit<AcquireOptions, 'limit' | 'shared' | 'wait'> = {},
-  ): Promise<Lease | undefined> {
-    return this.leases.tryAcquire(this.name, { ...options, limit: this.limit });
+  async tryAcquire(options: Omit<PermitOptions, 'wait'> = {}): Promise<Lease | undefined> {
+    return this.leases.tryAcquire(this.name, this.with(options));
   }
 
   /** Acquires a permit, runs the work with it, and releases it, as `LeaseManager.withLease` does. */
-  withLease<T>(
+  async withLease<T>(
     work: (lease: Lease) => T | Promise<T>,
-    options: Omit<AcquireOptions, 'limit' | 'shared'> = {},
+    options: PermitOptions = {},
   ): Promise<T> {
-    return this.leases.withLease(this.name, work, { ...options, limit: this.limit });
+    return this.leases.withLease(this.name, work, this.with(options));
+  }
+
+  private with(options: PermitOptions): AcquireOptions {
+    return { ...checkPermitOptions(options), limit: this.limit };
   }
 }

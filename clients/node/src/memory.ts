@@ -1,19 +1,23 @@
 // A store in memory, for users' tests: the same commands and decisions, without a server, and with time in the test's
 // hands.
 
+import * as timers from 'node:timers';
+import { inspect } from 'node:util';
 import type { ClientSession } from 'mongodb';
-import type { Clock } from './clock';
-import { type Command, Event, Fault, type Manager, type Reply, Store } from './core';
-import { AttemptError, toError } from './errors';
+import { type Clock, real } from './clock';
+import { type Command, Constants, Event, Fault, type Manager, type Reply, Store } from './core';
+import { refusedAsError } from './engine';
+import { AttemptError, invalidOption, toError } from './errors';
 import { LeaseManager } from './manager';
-import type { ManagerOptions } from './options';
+import { type ManagerOptions, check, checkName } from './options';
 import { type Backend, type News, type NewsStream, attemptError } from './runner';
 
 // How long a stream waits for an event before it says that there is none.
-const AWAIT_MICROS = 10_000_000;
+const AWAIT_MICROS = Constants.streamAwait() * 1e3;
 
-// The true one, also where a test has replaced it by a fake.
-const { setImmediate } = globalThis;
+const NO_OPTIONS = 'a store has none: give them to `manager`';
+
+const setImmediate = real(timers, 'setImmediate');
 
 /** Waits until whatever can go on without time has gone on. */
 async function settle(): Promise<void> {
@@ -24,6 +28,7 @@ async function settle(): Promise<void> {
 
 class MemoryClock implements Clock {
   readonly lag = 0;
+  readonly background = this;
   private micros = 1_000_000;
   private readonly timers = new Map<object, { at: number; callback: () => void }>();
 
@@ -91,6 +96,8 @@ export class MemoryStore {
 
   /** Moves the clock by so many milliseconds: timers go off on the way, and what they start is carried out. */
   async advance(milliseconds: number): Promise<void> {
+    check('milliseconds', milliseconds, 'millis');
+    if (milliseconds === Infinity) throw invalidOption('milliseconds', 'must be finite');
     await this.memoryClock.advance(milliseconds * 1e3);
   }
 
@@ -113,6 +120,41 @@ export class MemoryStore {
     this.hanging = undefined;
   }
 
+  /**
+   * Ends the time of a lease on the store alone, as if the server's clock had gone wrong: the next acquire is granted at
+   * once, while the holder believes in its lease until its next renewal. If nobody has acquired it by then, that renewal
+   * prolongs it. Returns whether the lease was held.
+   */
+  expire(name: string): boolean {
+    const checked = refusedAsError(() => checkName(name));
+    return this.change(() => this.store.expire(checked, this.nowMs()));
+  }
+
+  /**
+   * Releases a lease in place of its holder, as an operator does. The holder learns it at its next renewal. Returns
+   * whether the lease was held.
+   */
+  release(name: string): boolean {
+    const checked = refusedAsError(() => checkName(name));
+    return this.change(() => this.store.release(checked, this.nowMs()));
+  }
+
+  /** Tells the streams what a change means to them. */
+  private change<T>(change: () => T): T {
+    const before = this.store.nextEvent();
+    const result = change();
+    if (this.store.nextEvent() > before) this.listeners.forEach((listener) => listener());
+    return result;
+  }
+
+  toJSON(): { now: Date; hangs: boolean } {
+    return { now: this.now(), hangs: this.hanging !== undefined };
+  }
+
+  [inspect.custom](): string {
+    return `MemoryStore ${inspect(this.toJSON())}`;
+  }
+
   /** @internal Waits until it does not hang. */
   async untilAwake(): Promise<void> {
     await this.hanging?.over;
@@ -130,9 +172,7 @@ export class MemoryStore {
 
   /** @internal */
   carryOut(command: Command, collection: string, sent: number): Reply {
-    const before = this.store.nextEvent();
-    const reply = command.carryOut(this.store, collection, sent, this.nowMs());
-    if (this.store.nextEvent() > before) this.listeners.forEach((listener) => listener());
+    const reply = this.change(() => command.carryOut(this.store, collection, sent, this.nowMs()));
     if (this.lost > 0) {
       this.lost -= 1;
       throw attemptError(new Error('the reply is lost, as planned'));
@@ -159,6 +199,8 @@ export class MemoryStore {
 
 /** A store in memory, for tests of programs that hold leases. */
 export function inMemory(): MemoryStore {
+  // Options that are ignored would mislead a test.
+  if (arguments.length > 0) throw invalidOption('options', NO_OPTIONS);
   return new MemoryStore();
 }
 

@@ -1,8 +1,11 @@
 // Options, and how they reach the core, which checks them.
 
-import { BSON, type Document } from 'mongodb';
+import { BSON, type ClientSession, type Document } from 'mongodb';
 import { CallSettings, Fault, ManagerSettings } from './core';
-import { checkSignal } from './signals';
+import { invalidOption } from './errors';
+import { isSignal } from './signals';
+
+const NOT_WELL_FORMED = 'it is no well-formed Unicode';
 
 /** The options of a manager. Times are in milliseconds. */
 export interface ManagerOptions {
@@ -82,25 +85,94 @@ export interface AcquireOptions {
   shared?: boolean;
 }
 
-// What TypeScript itself carries out.
-const OWN = ['wait', 'signal'];
+/** The options of a permit of a semaphore, which has the limit. */
+export type PermitOptions = Omit<AcquireOptions, 'limit' | 'shared'>;
+
+// How arguments are checked here. The core checks the values of those that pass.
+const KINDS = {
+  string: { told: 'must be a string', fits: (it: unknown) => typeof it === 'string' },
+  boolean: { told: 'must be true or false', fits: (it: unknown) => typeof it === 'boolean' },
+  function: { told: 'must be a function', fits: (it: unknown) => typeof it === 'function' },
+  // NaN is not.
+  millis: {
+    told: 'must be a number of milliseconds',
+    fits: (it: unknown) => typeof it === 'number' && it >= 0,
+  },
+  count: {
+    told: 'must be a whole number',
+    fits: (it: unknown) => Number.isInteger(it) && (it as number) >= 0,
+  },
+  token: { told: 'must be a bigint, as `lease.token` is', fits: isToken },
+  document: { told: 'must be a document', fits: isObject },
+  signal: { told: 'must be an AbortSignal', fits: isSignal },
+  session: { told: 'must be a ClientSession of the driver', fits: isSession },
+};
+
+/** @internal What an argument must be. */
+export type Kind = keyof typeof KINDS;
+
+/** @internal All options of one call: one that is missing here does not compile. */
+export type Options<T> = { [option in keyof Required<T>]: Kind };
+
+const OF_MANAGER: Options<ManagerOptions> = {
+  collection: 'string',
+  owner: 'string',
+  ttl: 'millis',
+  maxClockSkew: 'millis',
+  attemptTimeout: 'millis',
+  wait: 'millis',
+  buildTimeout: 'millis',
+  releaseTimeout: 'millis',
+  shutdownTimeout: 'millis',
+  waiterTtl: 'millis',
+  recheckEvery: 'millis',
+  changeStream: 'boolean',
+  maxWaiting: 'count',
+  maxInFlight: 'count',
+  assumeIndexes: 'boolean',
+  ensureIndexes: 'boolean',
+};
+
+const OF_LIST: Options<ListOptions> = {
+  prefix: 'string',
+  glob: 'string',
+  heldBy: 'string',
+  withFree: 'boolean',
+};
+
+const OF_PERMIT: Options<PermitOptions> = {
+  wait: 'millis',
+  ttl: 'millis',
+  signal: 'signal',
+  metadata: 'document',
+  renew: 'boolean',
+  maxHold: 'millis',
+  owner: 'string',
+  value: 'string',
+  permits: 'count',
+};
+
+const OF_ACQUIRE: Options<AcquireOptions> = { ...OF_PERMIT, limit: 'count', shared: 'boolean' };
+
+// A single attempt waits for nothing.
+const { wait: _, ...OF_TRY } = OF_ACQUIRE;
 
 /** The library's name of an option: `max_clock_skew` for `maxClockSkew`. */
 function nameOf(option: string): string {
   return option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
-function entries(options: unknown): [string, unknown][] {
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw Fault.invalidOption('options', 'must be an object');
-  }
-  const all = Object.entries(options).filter(([, value]) => value !== undefined);
-  for (const [option, value] of all) {
-    if (typeof value === 'string' && !isWellFormed(value)) {
-      throw Fault.invalidOption(nameOf(option), 'it is no well-formed Unicode');
-    }
-  }
-  return all;
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isToken(value: unknown): boolean {
+  return typeof value === 'bigint' && BigInt.asUintN(64, value) === value;
+}
+
+function isSession(value: unknown): boolean {
+  const { inTransaction, endSession } = (value ?? {}) as Partial<ClientSession>;
+  return typeof inTransaction === 'function' && typeof endSession === 'function';
 }
 
 /** @internal Whether a text has no half of a surrogate pair: UTF-8 has no form for it. */
@@ -108,71 +180,105 @@ export function isWellFormed(text: string): boolean {
   return Buffer.from(text, 'utf8').toString('utf8') === text;
 }
 
+/** Whether all texts in a document that can be serialized are well-formed. */
+function areWellFormed(of: unknown): boolean {
+  const { toBSON } = (of ?? {}) as { toBSON?: () => unknown };
+  // The object itself may refer to itself, as one of Mongoose's does.
+  const value = typeof toBSON === 'function' ? toBSON.call(of) : of;
+  if (typeof value === 'string') return isWellFormed(value);
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return true;
+  const entries = value instanceof Map ? [...value] : Object.entries(value);
+  return entries.every(([key, inner]) => areWellFormed(key) && areWellFormed(inner));
+}
+
 /** @internal A lease's name. */
 export function checkName(name: unknown): string {
   if (typeof name !== 'string') throw Fault.invalidName('it is no string');
   // Two names could become the same one.
-  if (!isWellFormed(name)) throw Fault.invalidName('it is no well-formed Unicode');
+  if (!isWellFormed(name)) throw Fault.invalidName(NOT_WELL_FORMED);
   return name;
 }
 
-/** @internal An option that is a text. */
-export function checkText(option: string, text: unknown): string {
-  if (typeof text !== 'string') throw Fault.invalidOption(option, 'must be a string');
-  if (!isWellFormed(text)) throw Fault.invalidOption(option, 'it is no well-formed Unicode');
-  return text;
+/** @internal Checks one option or argument, and returns it. */
+export function check<T>(option: string, value: T, kind: Kind): T {
+  const { told, fits } = KINDS[kind];
+  if (!fits(value)) throw invalidOption(option, told);
+  const isText = typeof value === 'string';
+  if (isText && !isWellFormed(value)) throw invalidOption(option, NOT_WELL_FORMED);
+  return value;
 }
 
-const MUST_BE: Record<string, string> = {
-  string: 'must be a string',
-  boolean: 'must be true or false',
-  object: 'must be an object',
-};
-
-/** @internal Checks that there are no other options than these, and that they have these types. */
-export function checkTypes(options: unknown, types: Record<string, string>): void {
-  for (const [option, value] of entries(options)) {
-    const type = types[option];
-    if (type === undefined) {
-      throw Fault.invalidOption('options', `there is no option ${JSON.stringify(option)}`);
-    }
-    if (typeof value !== type || value === null) {
-      throw Fault.invalidOption(nameOf(option), MUST_BE[type] ?? type);
-    }
+/**
+ * @internal Checks that there are no other options than these, and that they are of these kinds. Returns them as they
+ * were at this moment.
+ */
+export function checkOptions<T extends object>(options: T, kinds: Options<T>): T {
+  // A promise that nobody has awaited has no option either, nor has a Map.
+  if (Object.prototype.toString.call(options) !== '[object Object]') {
+    const names = Object.keys(kinds).join(', ');
+    throw invalidOption('options', `must be an object, with any of ${names}`);
   }
+  const checked: Partial<Record<keyof T, unknown>> = {};
+  for (const [option, value] of Object.entries(options)) {
+    if (value === undefined) continue;
+    if (!Object.hasOwn(kinds, option)) {
+      const names = Object.keys(kinds).join(', ');
+      const told = `there is no option ${JSON.stringify(option)}; there are ${names}`;
+      throw invalidOption('options', told);
+    }
+    const key = option as keyof T;
+    checked[key] = check(option, value, kinds[key]);
+  }
+  return checked as T;
 }
 
 /** @internal */
 export function checkListOptions(options: ListOptions): ListOptions {
-  const types = { prefix: 'string', glob: 'string', heldBy: 'string', withFree: 'boolean' };
-  checkTypes(options, types);
-  if (options.prefix !== undefined && options.glob !== undefined) {
-    throw Fault.invalidOption('pattern', 'a listing has a `prefix` or a `glob`, not both');
+  const checked = checkOptions(options, OF_LIST);
+  if (checked.prefix !== undefined && checked.glob !== undefined) {
+    throw invalidOption('glob', 'a listing has a `prefix` or a `glob`, not both');
   }
-  return options;
+  return checked;
 }
 
 /** @internal */
+export function checkManagerOptions(options: ManagerOptions): ManagerOptions {
+  return checkOptions(options, OF_MANAGER);
+}
+
+/** @internal */
+export function checkAcquireOptions(options: AcquireOptions): AcquireOptions {
+  return checkOptions(options, OF_ACQUIRE);
+}
+
+/** @internal */
+export function checkTryOptions(options: Omit<AcquireOptions, 'wait'>): AcquireOptions {
+  return checkOptions(options, OF_TRY);
+}
+
+/** @internal The options of a permit of a semaphore, which has the limit. */
+export function checkPermitOptions(options: PermitOptions): PermitOptions {
+  return checkOptions(options, OF_PERMIT);
+}
+
+/** @internal The settings of options that were checked. */
 export function settingsOf(options: ManagerOptions): ManagerSettings {
   const settings = new ManagerSettings();
-  for (const [option, value] of entries(options)) {
+  for (const [option, value] of Object.entries(options)) {
     if (option !== 'ensureIndexes') settings.set(nameOf(option), value);
-    else if (typeof value !== 'boolean') {
-      throw Fault.invalidOption('ensure_indexes', 'must be true or false');
-    }
   }
   return settings;
 }
 
-/** @internal */
+/** @internal The settings of options that were checked. */
 export function callSettingsOf(options: AcquireOptions): CallSettings {
+  const { wait, signal, metadata, ...rest } = options;
   const settings = new CallSettings();
-  for (const [option, value] of entries(options)) {
-    if (option === 'signal') checkSignal(value);
-    if (OWN.includes(option)) continue;
-    if (option === 'metadata') settings.setMetadata(serialized('metadata', value));
-    else settings.set(nameOf(option), value);
+  if (metadata !== undefined) {
+    settings.setMetadata(serialized('metadata', metadata));
+    if (!areWellFormed(metadata)) throw invalidOption('metadata', NOT_WELL_FORMED);
   }
+  for (const [option, value] of Object.entries(rest)) settings.set(nameOf(option), value);
   return settings;
 }
 
@@ -182,12 +288,10 @@ export function serialized(
   document: unknown,
   how: BSON.SerializeOptions = {},
 ): Uint8Array {
-  if (typeof document !== 'object' || document === null || Array.isArray(document)) {
-    throw Fault.invalidOption(option, 'must be a document');
-  }
+  check(option, document, 'document');
   try {
-    return BSON.serialize(document, how);
+    return BSON.serialize(document as Document, how);
   } catch (error) {
-    throw Fault.invalidOption(option, error instanceof Error ? error.message : String(error));
+    throw invalidOption(option, error instanceof Error ? error.message : String(error));
   }
 }

@@ -3,9 +3,9 @@
 // The core decides what the call does next; this carries it out.
 
 import { asLeaseError, Call } from './call';
-import { Wake, about, growing } from './clock';
+import { Wake, about, delays, growing } from './clock';
 import { before } from './runner';
-import { Fault, type Info, type Promotion, Reply, type Request, WaitStep, Waiter } from './core';
+import { Constants, Fault, type Info, type Promotion, Reply, type Request, WaitStep, Waiter } from './core';
 import type { Engine } from './engine';
 import { AttemptError, DatabaseError, UnknownOutcomeError, toError } from './errors';
 import { Lease } from './lease';
@@ -15,7 +15,7 @@ import { onAbort, throwIfAborted } from './signals';
 import type { Slot } from './waiters';
 
 // Between two attempts of the first waiter in the queue, without a change stream, in milliseconds.
-const POLL: [number, number] = [10, 250];
+const POLL = delays(Constants.poll());
 
 export class QueuedCall {
   private readonly wake = new Wake();

@@ -4,9 +4,7 @@
 // grant and admits the waiters that fit then. Each command checks its own conditions, so the order of the commands affects
 // speed only: the last one matches every remaining state.
 
-import { type Command, Scope, type Target } from './core';
-import type { Fault } from './core';
-import { toError } from './errors';
+import { type Command, Constants, type Fault, Scope, type Target } from './core';
 import type { Released } from './outcomes';
 import { type Policy, Prior, untilAnswered } from './retry';
 import { type Attempt, type AttemptTime, type Runner, randomHex } from './runner';
@@ -14,7 +12,6 @@ import { type Attempt, type AttemptTime, type Runner, randomHex } from './runner
 /** One command of a release. They are sent in turn until one of them matches. */
 export type ReleaseStep = 'delete' | 'besideOthers' | 'anywhere' | 'heldOrQueued';
 
-const ATTEMPT_TIMEOUT_MS = 5000;
 
 export class Releaser {
   constructor(private readonly runner: Runner) {}
@@ -43,7 +40,7 @@ export class Releaser {
     return (await this.damaged(target, policy)) ? 'notHeld' : 'released';
   }
 
-  /** The same for a caller, who is told where the document is damaged. */
+  /** The same for a caller: throws a `Fault` where the document is damaged. */
   async release(
     target: Target,
     steps: ReleaseStep[],
@@ -53,16 +50,17 @@ export class Releaser {
     const released = await this.end(target, steps, policy, wasValid);
     if (released === 'released') return released;
     const damaged = await this.damaged(target, policy);
-    if (damaged) throw toError(damaged);
+    if (damaged) throw damaged;
     return released;
   }
 
   /** Releases a lease or a grant in the background. After `until` it has expired by itself. */
   inBackground(target: Target, steps: ReleaseStep[], until: number): void {
     const now = this.runner.clock.now();
+    const attemptTimeout = Constants.attemptTimeout();
     // A lease that has expired by our clock still gets one attempt: the server's clock may differ.
-    const deadline = Math.max(until, now + ATTEMPT_TIMEOUT_MS * 1e3);
-    const policy = { attemptTimeout: ATTEMPT_TIMEOUT_MS, deadline };
+    const deadline = Math.max(until, now + attemptTimeout * 1e3);
+    const policy = { attemptTimeout, deadline };
     // What is not confirmed ends with its ttl.
     const ended = this.end(target, steps, policy, false).catch(() => 'unknown');
     void this.runner.track(ended);

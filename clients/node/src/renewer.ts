@@ -3,15 +3,15 @@
 // The alarm waits for the clock alone, so a command that hangs delays no other command and no loss.
 
 import { Alarm, type Clock } from './clock';
-import { type Failure, HoldStep, Looked, Renewal } from './core';
+import { Constants, type Failure, HoldStep, Looked, Renewal } from './core';
 import type { Engine } from './engine';
 import { AttemptError } from './errors';
 import type { Lease } from './lease';
 import { oneAttempt, untilAnswered } from './retry';
 import type { Attempt, AttemptTime } from './runner';
 
-// The maximum number of leases in one renewal command.
-const BATCH_MAX = 2000;
+// The most leases in one command.
+const BATCH_MAX = Constants.renewalsMax();
 
 /** Leases that one command renews. */
 interface Batch {
@@ -32,7 +32,7 @@ export class Renewer {
   private readonly clock: Clock;
 
   constructor(private readonly engine: Engine) {
-    this.clock = engine.clock;
+    this.clock = engine.clock.background;
     this.alarm = new Alarm(this.clock, () => this.look());
   }
 
@@ -167,8 +167,8 @@ export class Renewer {
       this.engine.noteBlocked(batch.leases[0]?.name ?? '', true);
       return false;
     }
-    // Each piece has two thirds of the time: so a blocked lease is isolated while there is still time for the others.
-    pieces.forEach((leases) => this.start({ ...batch, leases, time: (batch.time * 2) / 3 }));
+    const time = Constants.pieceTime(batch.time);
+    pieces.forEach((leases) => this.start({ ...batch, leases, time }));
     return true;
   }
 
@@ -197,7 +197,8 @@ export class Renewer {
 
   /** Renews one lease at its holder's wish. Throws an error if that is not confirmed. */
   async renewNow(lease: Lease): Promise<void> {
-    const { clock, engine } = this;
+    const { engine } = this;
+    const { clock } = engine;
     const { holding } = lease;
     const renewal = new Renewal(lease.isShared);
     renewal.add(holding);

@@ -4,8 +4,8 @@
 // an attempt that was sent takes too long, another one is sent beside it, and the first goes on. So this is only for
 // commands that may be applied twice. The answer includes what is known of the earlier attempts.
 
-import { type Clock, Wake, growing } from './clock';
-import { Failure, Next, type Reply } from './core';
+import { type Clock, Wake, delays, growing } from './clock';
+import { Constants, Failure, Next, type Reply } from './core';
 import { AttemptError } from './errors';
 import type { AttemptTime } from './runner';
 
@@ -62,7 +62,7 @@ export class Stop {
 export class Stopped extends Error {}
 
 /** Between two attempts at a command that failed, in milliseconds. */
-export const RETRY: [number, number] = [20, 1000];
+export const RETRY = delays(Constants.retry());
 
 /** Within one attempt's time from now, a failed attempt is repeated. */
 export function oneAttempt(clock: Clock, attemptTimeout: number): Policy {

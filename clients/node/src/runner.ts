@@ -5,6 +5,7 @@ import { BSON, type ClientSession, type Document } from 'mongodb';
 import type { Clock } from './clock';
 import {
   type Command,
+  Constants,
   Failure,
   type Lane,
   type Manager,
@@ -271,14 +272,12 @@ export class Attempt implements Pending, Waiting {
     slots.giveBack(lane);
   }
 
-  // The server gives up a little earlier than we do: its answer distinguishes a document that a transaction blocks from
-  // a server that does not answer.
   private maxTime(sentAt: number): number {
     const { time, isBlocked, options, runner } = this;
     const left = Math.min(time.timeoutMs, (time.deadline - sentAt) / 1e3);
     const mustBeShort = (isBlocked && options.about !== undefined) || runner.slots.areFew;
     const bound = mustBeShort ? runner.pace.bound(isBlocked) : Infinity;
-    const most = Math.min(left - Math.min(left / 8, 250), bound);
+    const most = Math.min(Constants.serverTime(left), bound);
     return Math.max(1, Math.min(Math.ceil(most), 2 ** 31 - 1));
   }
 

@@ -11,13 +11,14 @@ import {
   Timestamp,
 } from 'mongodb';
 import { type Clock, SystemClock } from './clock';
-import { type Command, Event, Fault, type Manager, type Reply } from './core';
+import { type Command, Constants, Event, type Manager, type Reply } from './core';
 import type { AnyDb, MongooseConnection } from './driver';
+import { invalidOption } from './errors';
 import { type Backend, EXACT, type News, type NewsStream, bytesOf, exact } from './runner';
 import { withMongoose } from './session';
 
 // How long the server waits for an event before it sends an empty answer.
-const AWAIT_MS = 10_000;
+const AWAIT_MS = Constants.streamAwait();
 
 // A read must not go to a secondary, whatever the client's read preference is.
 const PRIMARY = { readPreference: 'primary' } as const;
@@ -49,7 +50,7 @@ export class ServerBackend implements Backend {
   constructor(of: AnyDb | MongooseConnection) {
     this.mongoose = isMongoose(of) ? of : undefined;
     const db = this.mongoose ? this.mongoose.db : of;
-    if (!isDb(db)) throw Fault.invalidOption('db', NO_DB);
+    if (!isDb(db)) throw invalidOption('db', NO_DB);
     // Where drivers still have a time limit of the client's, it would replace the server's, and cut writes off.
     const untimed = { timeoutMS: undefined } as unknown as DbOptions;
     this.db = db.client.db(db.databaseName, untimed);

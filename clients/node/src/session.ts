@@ -1,9 +1,9 @@
 // A session whose transaction only this package ends.
 
 import type { ClientSession } from 'mongodb';
-import { Commit, Fault } from './core';
+import { Commit } from './core';
 import type { MongooseConnection } from './driver';
-import { toError } from './errors';
+import { invalidOption } from './errors';
 import { bytesOf } from './runner';
 
 const ENDED_BY_US =
@@ -32,7 +32,7 @@ export class OwnSession {
     this.abortIt = session.abortTransaction.bind(session);
     this.endIt = session.endSession.bind(session);
     const refuse = (): Promise<never> =>
-      Promise.reject(toError(Fault.invalidOption('session', ENDED_BY_US)));
+      Promise.reject(invalidOption('session', ENDED_BY_US));
     Object.assign(session, {
       commitTransaction: refuse,
       abortTransaction: refuse,
@@ -50,7 +50,7 @@ export class OwnSession {
 
   /** Throws an error if the callback has ended the session: its transaction is aborted then. */
   check(): void {
-    if (this.isEnded) throw toError(Fault.invalidOption('session', ENDED_BY_US));
+    if (this.isEnded) throw invalidOption('session', ENDED_BY_US);
   }
 
   /** Sends a commit. A second call repeats it. */

@@ -1,7 +1,5 @@
 // Callers' signals: one listener for each, however many calls wait with it. Node warns of more than ten.
 
-import { Fault } from './core';
-
 const waiting = new WeakMap<AbortSignal, Set<() => void>>();
 
 /** Calls back when the signal is aborted. Returns what forgets that. */
@@ -35,10 +33,9 @@ export function throwIfAborted(signal: AbortSignal | undefined): void {
   if (signal?.aborted) throw signal.reason;
 }
 
-/** Refuses what is no signal. */
-export function checkSignal(signal: unknown): void {
+/** Whether this can be used as a signal, of whatever library it is. */
+export function isSignal(signal: unknown): boolean {
   const { aborted, addEventListener, removeEventListener } = (signal ?? {}) as Partial<AbortSignal>;
   const can = [addEventListener, removeEventListener].every((it) => typeof it === 'function');
-  if (signal === undefined || (typeof aborted === 'boolean' && can)) return;
-  throw Fault.invalidOption('signal', 'must be an AbortSignal');
+  return typeof aborted === 'boolean' && can;
 }

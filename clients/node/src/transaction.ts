@@ -23,7 +23,7 @@ import { onAbort } from './signals';
 const WRITE_CONFLICT = 112;
 const NOT_BEGUN = 'the database did not begin a transaction in time; nothing was written';
 const NOT_MATCHED = 'the lease exists, but the guard did not match it';
-// As the driver's `withTransaction`: no try begins later than this after the first one.
+// As the driver's `withTransaction`, which the library has not: no try begins later than this after the first one.
 const REPEAT_MICROS = 120_000_000;
 // Between two tries, in milliseconds, as the driver's.
 const PAUSE: [number, number] = [5, 500];

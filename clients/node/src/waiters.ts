@@ -5,7 +5,7 @@
 
 import { Alarm, type Clock, Wake } from './clock';
 import type { Call } from './call';
-import { Heartbeats, type Promotion } from './core';
+import { Constants, Heartbeats, type Promotion } from './core';
 
 /** The state of the change stream that reports promotions. */
 type Stream =
@@ -181,12 +181,13 @@ export class Waiters {
   /** The slots whose heartbeat is due or nearly due: so all entries come to share one command. */
   private due(): Slot[] {
     const now = this.clock.now();
-    const until = now + (this.waiterTtl / 6) * 1e3;
+    const until = now + Constants.heartbeatSlack(this.waiterTtl) * 1e3;
     const slots = [...this.slots.values()];
     const isAnyDue = slots.some((slot) => slot.heartbeatAt <= now);
     const due = isAnyDue ? slots.filter((slot) => slot.heartbeatAt <= until) : [];
     // Whatever happens to this heartbeat, the next one is sent in time.
-    for (const slot of due) slot.heartbeatAt = now + (this.waiterTtl / 3) * 1e3;
+    const next = now + Constants.heartbeatEvery(this.waiterTtl) * 1e3;
+    for (const slot of due) slot.heartbeatAt = next;
     for (const slot of slots) this.alarm.by(slot.heartbeatAt);
     return due;
   }

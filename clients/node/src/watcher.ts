@@ -3,18 +3,17 @@
 // It only sets flags. If the stream is broken, silent or refused, missed events cost time but never a lease: every
 // waiter also sends attempts by its own clock.
 
-import { Wake, about } from './clock';
-import { Command, Reopening } from './core';
+import { type Clock, Wake, about } from './clock';
+import { Command, Constants, Reopening } from './core';
 import type { Engine } from './engine';
 import { oneAttempt, untilAnswered } from './retry';
 import { type Attempt, type AttemptTime, type NewsStream, attemptError, before } from './runner';
 
-// How long a stream may be silent before it counts as broken. A connection can die without being closed.
-const SILENCE_MS = 15_000;
-const OPENING_MS = 10_000;
+const SILENCE_MS = Constants.streamSilence();
+const OPENING_MS = Constants.streamOpening();
 // When a ping tests whether commands still get a connection, counted from the stream's read, and its time.
-const BESIDE_MS = 250;
-const PASSING_MS = 1000;
+const PING_AFTER_MS = Constants.pingAfter();
+const PING_MS = Constants.pingTimeout();
 
 /** Why a stream is no longer followed. */
 interface Ended {
@@ -33,6 +32,10 @@ export class Watcher {
     this.working = this.work();
   }
 
+  private get clock(): Clock {
+    return this.engine.clock.background;
+  }
+
   /** Ends the loop, and closes the stream. */
   stop(): Promise<void> {
     this.isStopped = true;
@@ -42,7 +45,8 @@ export class Watcher {
   }
 
   private async work(): Promise<void> {
-    const { clock, waiters } = this.engine;
+    const { clock } = this;
+    const { waiters } = this.engine;
     let [reopening, isPolling] = [new Reopening(), false];
     while (!this.isStopped) {
       const { wanted } = waiters;
@@ -71,13 +75,13 @@ export class Watcher {
 
   /** About so long, or until the loop ends. */
   private async sleep(milliseconds: number): Promise<void> {
-    const { clock } = this.engine;
+    const { clock } = this;
     if (!this.isStopped) await this.stopping.until(clock, clock.now() + about(milliseconds) * 1e3);
   }
 
   /** Whether a command gets through now. False also if the loop ends. */
   private async getsThrough(): Promise<boolean> {
-    const stopped = this.stopping.until(this.engine.clock, Infinity).then(() => false);
+    const stopped = this.stopping.until(this.clock, Infinity).then(() => false);
     const isThrough = await Promise.race([passes(this.engine), stopped]);
     this.stopping.notify();
     await stopped;
@@ -85,8 +89,8 @@ export class Watcher {
   }
 
   private async watch(since: bigint | undefined): Promise<Ended> {
-    const { engine } = this;
-    const { clock, runner } = engine;
+    const { clock, engine } = this;
+    const { runner } = engine;
     const opening = runner.backend.watch(engine.manager, engine.collection, since);
     let stream: NewsStream | undefined;
     try {
@@ -128,8 +132,13 @@ class Following {
     private readonly since: bigint | undefined,
   ) {}
 
+  private get clock(): Clock {
+    return this.engine.clock.background;
+  }
+
   async untilEnd(): Promise<Ended> {
-    const { clock, waiters } = this.engine;
+    const { clock } = this;
+    const { waiters } = this.engine;
     let wasIdle = false;
     void this.testOthers();
     for (;;) {
@@ -163,10 +172,11 @@ class Following {
    * lasts is tested, as other commands may have come to the pool since.
    */
   private async testOthers(): Promise<void> {
-    const { clock, waiters } = this.engine;
+    const { clock } = this;
+    const { waiters } = this.engine;
     for (;;) {
       const read = this.reads;
-      await this.pause.until(clock, clock.now() + BESIDE_MS * 1e3);
+      await this.pause.until(clock, clock.now() + PING_AFTER_MS * 1e3);
       if (this.isClosed) return;
       // A read that is over has given its connection back. The first test does not wait for a read that lasts: events
       // may arrive without a pause.
@@ -203,10 +213,10 @@ class Following {
 }
 
 /** Whether a command gets through now. */
-async function passes({ clock, runner }: Engine): Promise<boolean> {
+async function passes({ clock: { background: clock }, runner }: Engine): Promise<boolean> {
   const ping = (time: AttemptTime): Attempt => runner.start(Command.ping(), time);
   try {
-    await untilAnswered(clock, oneAttempt(clock, PASSING_MS), ping);
+    await untilAnswered(clock, oneAttempt(clock, PING_MS), ping);
     return true;
   } catch {
     return false;

@@ -1,7 +1,6 @@
 // Every argument is checked before anything is sent, and what is refused is an error of this package.
 
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
 import { test } from 'node:test';
 import { inspect } from 'node:util';
 import mongoose from 'mongoose';
@@ -20,6 +19,7 @@ async function refusal(call) {
 }
 
 const NAME = "a lease's name must have 1 to 512 bytes without NUL";
+const OF_TRY = 'ttl, signal, metadata, renew, maxHold, owner, value, permits, limit, shared';
 const cyclic = {};
 cyclic.self = cyclic;
 
@@ -53,13 +53,39 @@ test('bad metadata and a bad signal are invalid options', async () => {
 
 test('options that are no object are refused, and not ignored', async () => {
   const leases = inMemory().manager();
-  const told = 'INVALID_OPTION options: options: must be an object';
-  for (const options of [5000, 'wait', null, [], () => undefined]) {
-    assert.equal(await refusal(() => leases.acquire('x', options)), told);
-    assert.equal(await refusal(() => leases.tryAcquire('x', options)), told);
-    assert.equal(await refusal(() => leases.list(options).next()), told);
-    assert.equal(await refusal(() => inMemory().manager(options)), told);
+  const told = (names) => `INVALID_OPTION options: options: must be an object, with any of ${names}`;
+  const five = leases.semaphore('five', 5);
+  const noObjects = [5000, 'wait', null, [], () => 1, Promise.resolve({ ttl: 5 }), new Map([['ttl', 5]]), new Date(), /x/];
+  for (const options of noObjects) {
+    assert.equal(await refusal(() => leases.acquire('x', options)), told(`wait, ${OF_TRY}`));
+    assert.equal(await refusal(() => leases.tryAcquire('x', options)), told(OF_TRY));
+    assert.equal(await refusal(() => leases.list(options).next()), told('prefix, glob, heldBy, withFree'));
+    assert.match(await refusal(() => inMemory().manager(options)), /must be an object, with any of collection, /);
+    for (const call of [five.acquire(options), five.tryAcquire(options), five.withLease(() => 1, options)]) {
+      assert.match(await refusal(() => call), /^INVALID_OPTION options: options: must be an object, with any of wait, ttl/);
+    }
   }
+});
+
+test('an option that there is not is refused with those that there are', async () => {
+  const leases = inMemory().manager();
+  const told = (option, names) => `INVALID_OPTION options: options: there is no option "${option}"; there are ${names}`;
+  for (const option of ['timeout', 'ttlMs', 'constructor', '__proto__', '']) {
+    const options = JSON.parse(`{ "${option}": 5 }`);
+    assert.equal(await refusal(() => leases.acquire('x', options)), told(option, `wait, ${OF_TRY}`));
+    assert.equal(await refusal(() => leases.list(options).next()), told(option, 'prefix, glob, heldBy, withFree'));
+    assert.match(await refusal(() => inMemory().manager(options)), /there is no option/);
+  }
+  // A call that sends one attempt does not wait, and a semaphore has its limit.
+  assert.equal(await refusal(() => leases.tryAcquire('x', { wait: 5000 })), told('wait', OF_TRY));
+  assert.match(await refusal(() => leases.semaphore('x', 5).acquire({ limit: 6 })), /there is no option "limit"/);
+  assert.equal(await refusal(() => inMemory('x')), 'INVALID_OPTION options: options: a store has none: give them to `manager`');
+  // The control: an option that is undefined is one that is not there, and a class of the user's may have them.
+  class Own {
+    ttl = 5000;
+  }
+  await (await leases.acquire('x', new Own())).release();
+  await (await leases.acquire('x', { ttl: undefined, timeout: undefined })).release();
 });
 
 test('names and filters of queries are checked', async () => {
@@ -71,13 +97,21 @@ test('names and filters of queries are checked', async () => {
   for (const [options, told] of [
     [{ prefix: 5 }, 'INVALID_OPTION prefix: prefix: must be a string'],
     [{ glob: /x/ }, 'INVALID_OPTION glob: glob: must be a string'],
-    [{ heldBy: 7 }, 'INVALID_OPTION held_by: held_by: must be a string'],
-    [{ withFree: 'yes' }, 'INVALID_OPTION with_free: with_free: must be true or false'],
-    [{ pattern: 'a*' }, 'INVALID_OPTION options: options: there is no option "pattern"'],
+    [{ heldBy: 7 }, 'INVALID_OPTION heldBy: heldBy: must be a string'],
+    [{ withFree: 'yes' }, 'INVALID_OPTION withFree: withFree: must be true or false'],
+    [
+      { pattern: 'a*' },
+      'INVALID_OPTION options: options: there is no option "pattern"; there are prefix, glob, heldBy, withFree',
+    ],
+    [
+      { glob: 'x'.repeat(1025) },
+      'INVALID_OPTION glob: glob: must have at most 1024 bytes and no NUL character',
+    ],
+    [{ prefix: '\0' }, 'INVALID_OPTION prefix: prefix: must have at most 1024 bytes and no NUL character'],
     [{ prefix: '\udc00' }, 'INVALID_OPTION prefix: prefix: it is no well-formed Unicode'],
     [
       { prefix: 'a', glob: 'a*' },
-      'INVALID_OPTION pattern: pattern: a listing has a `prefix` or a `glob`, not both',
+      'INVALID_OPTION glob: glob: a listing has a `prefix` or a `glob`, not both',
     ],
   ]) {
     assert.equal(await refusal(() => leases.list(options).next()), told);
@@ -100,7 +134,7 @@ test('work under a permit has its permit, and what is no work is refused', async
   const used = await five.withLease(async ({ permits }) => [permits, (await leases.get('five')).limit], { permits: 2 });
   assert.deepEqual(used, [2, 5]);
   assert.equal(await leases.get('five'), undefined);
-  const told = 'INVALID_OPTION options: options: the work must be a function';
+  const told = 'INVALID_OPTION work: work: must be a function';
   assert.equal(await refusal(() => five.withLease()), told);
   assert.equal(await refusal(() => leases.withLease('x', Promise.resolve())), told);
   assert.equal(await leases.get('x'), undefined);
@@ -117,7 +151,8 @@ test('a database that is none is an invalid option, and Mongoose has a hint', as
 
 test('the arguments of a fenced write are checked', async () => {
   const sent = [];
-  const collection = { bsonOptions: {}, updateOne: (...all) => sent.push(all) };
+  const collection = { bsonOptions: {}, updateOne: (...all) => sent.push(all), findOne: () => null };
+  const names = 'field, upsert, session';
   const set = { $set: { a: 1 } };
   for (const [args, told] of [
     [[undefined, set, 1n], 'INVALID_OPTION filter: filter: must be a document'],
@@ -125,17 +160,129 @@ test('the arguments of a fenced write are checked', async () => {
     [[{ _id: 1 }, 5, 1n], 'INVALID_OPTION update: update: must be a document or a list of stages'],
     [[{ _id: cyclic }, set, 1n], /^INVALID_OPTION filter: filter: .*circular/],
     [[{ _id: 1 }, { $set: cyclic }, 1n], /^INVALID_OPTION update: update: .*circular/],
-    [[{ _id: 1 }, set, 1], 'INVALID_OPTION options: options: a token is a bigint'],
+    [[{ _id: 1 }, set, 1], 'INVALID_OPTION token: token: must be a bigint, as `lease.token` is'],
+    // More than 64 bits: less would be another token.
+    [[{ _id: 1 }, set, 2n ** 64n], 'INVALID_OPTION token: token: must be a bigint, as `lease.token` is'],
+    [[{ _id: 1 }, set, -1n], 'INVALID_OPTION token: token: must be a bigint, as `lease.token` is'],
+    [[{ _id: 1 }, set, 1n, { session: {} }], 'INVALID_OPTION session: session: must be a ClientSession of the driver'],
     [[{ _id: 1 }, set, 1n, { field: 5 }], 'INVALID_OPTION field: field: must be a string'],
     [[{ _id: 1 }, set, 1n, { upsert: 'yes' }], 'INVALID_OPTION upsert: upsert: must be true or false'],
-    [[{ _id: 1 }, set, 1n, { fild: 'x' }], 'INVALID_OPTION options: options: there is no option "fild"'],
-    [[{ _id: 1 }, set, 1n, 5], 'INVALID_OPTION options: options: must be an object'],
+    [[{ _id: 1 }, set, 1n, { fild: 'x' }], 'INVALID_OPTION options: options: there is no option "fild"; there are field, upsert, session'],
+    [[{ _id: 1 }, set, 1n, 5], `INVALID_OPTION options: options: must be an object, with any of ${names}`],
+    [[{ _id: 1 }, set, 1n, null], `INVALID_OPTION options: options: must be an object, with any of ${names}`],
   ]) {
     const found = await refusal(() => fencedUpdate(collection, ...args));
     if (typeof told === 'string') assert.equal(found, told);
     else assert.match(found ?? '', told);
   }
+  for (const none of [undefined, null, 5, {}, 'invoices']) {
+    const found = await refusal(() => fencedUpdate(none, { _id: 1 }, set, 1n));
+    assert.equal(found?.slice(0, 78), 'INVALID_OPTION collection: collection: must be a `Collection` of the package `');
+  }
   assert.deepEqual(sent, []);
+});
+
+test('whatever the arguments are, a call succeeds or is refused with an error of the package', async () => {
+  const store = inMemory();
+  const leases = store.manager();
+  const lease = await leases.acquire('held');
+  const collection = { updateOne: () => ({ matchedCount: 1 }), findOne: () => null };
+  const hostile = [
+    undefined, null, true, 0, -1, 0.5, 5, NaN, Infinity, -Infinity, 2 ** 53, 5n, '', 'x', '\0', '\ud800', 'x'.repeat(600),
+    Symbol('s'), [], ['x'], {}, { toString: null }, () => 'x', /x/, new Date(), new Map([['a', 1]]), Buffer.alloc(5),
+    Promise.resolve('x'), Object.create(null), new Proxy({}, {}), { valueOf: () => 5 },
+  ];
+  const options = [
+    'wait', 'ttl', 'signal', 'metadata', 'renew', 'maxHold', 'owner', 'value', 'limit', 'permits', 'shared', 'prefix', 'glob',
+    'heldBy', 'withFree', 'collection', 'maxClockSkew', 'attemptTimeout', 'buildTimeout', 'releaseTimeout', 'shutdownTimeout',
+    'waiterTtl', 'recheckEvery', 'changeStream', 'maxWaiting', 'maxInFlight', 'assumeIndexes', 'ensureIndexes', 'field',
+    'upsert', 'session',
+  ];
+  const five = leases.semaphore('five', 5);
+  const calls = [
+    (it) => leases.tryAcquire(it),
+    (it) => leases.acquire('a', it),
+    (it) => leases.tryAcquire('a', it),
+    (it) => leases.withLease('a', it),
+    (it) => leases.withLease(it, () => 1),
+    (it) => leases.withLease('b', () => 1, it),
+    (it) => leases.release(it),
+    (it) => leases.release('x', it),
+    (it) => leases.get(it),
+    (it) => leases.list(it).next(),
+    (it) => leases.semaphore(it, 5),
+    (it) => leases.semaphore('x', it),
+    (it) => five.tryAcquire(it),
+    (it) => five.withLease(it),
+    (it) => five.withLease(() => 1, it),
+    (it) => store.manager(it),
+    (it) => store.expire(it),
+    (it) => store.release(it),
+    (it) => (typeof it === 'number' && it > 1e9 && it < Infinity ? undefined : store.advance(it)),
+    (it) => lease.transaction(it),
+    (it) => lease.guard(it),
+    (it) => new LeaseManager(it),
+    (it) => fencedUpdate(it, {}, {}, 1n),
+    (it) => fencedUpdate(collection, it, { $set: { a: 1 } }, 1n),
+    (it) => fencedUpdate(collection, { _id: 1 }, it, 1n),
+    (it) => fencedUpdate(collection, { _id: 1 }, { $set: { a: 1 } }, it),
+    (it) => fencedUpdate(collection, { _id: 1 }, { $set: { a: 1 } }, 1n, it),
+  ];
+  let [refused, told] = [0, new Set()];
+  for (const call of calls) {
+    for (const value of [...hostile, ...options.flatMap((option) => hostile.map((it) => ({ [option]: it })))]) {
+      try {
+        const made = await call(value);
+        // It is in the way of no later call.
+        if (made instanceof mongoLease.Lease) await made.release();
+      } catch (error) {
+        assert.ok(error instanceof mongoLease.LeaseError, `${call}: ${inspect(value)}: ${error.stack}`);
+        const isWrong = !['INVALID_OPTION', 'INVALID_NAME', 'UNSUPPORTED', 'BUSY', 'SHUT_DOWN'].includes(error.code);
+        assert.ok(!isWrong, `${call}: ${inspect(value)}: ${error.code} ${error.message}`);
+        // A name with an underscore is one of the Rust library.
+        assert.doesNotMatch(`${error.option}`, /_/);
+        refused += 1;
+        told.add(error.message);
+      }
+    }
+  }
+  // The control: many are refused, in few words.
+  assert.ok(refused > 5000 && told.size < 400, `${refused} ${told.size}`);
+});
+
+test('an option whose getter throws is not hidden, and what a getter returns later does not count', async () => {
+  const leases = inMemory().manager();
+  const own = new Error('own');
+  const throwing = {
+    get ttl() {
+      throw own;
+    },
+  };
+  for (const call of [leases.acquire, leases.tryAcquire]) {
+    await assert.rejects(() => call.call(leases, 'x', throwing), (error) => error === own);
+  }
+  let reads = 0;
+  const changing = {
+    get wait() {
+      reads += 1;
+      return reads === 1 ? 0 : 'never';
+    },
+  };
+  await leases.acquire('x', changing);
+  assert.equal(reads, 1);
+});
+
+test('metadata have well-formed texts only', async () => {
+  const leases = inMemory().manager();
+  const told = 'INVALID_OPTION metadata: metadata: it is no well-formed Unicode';
+  for (const metadata of [{ '\ud800': 1 }, { a: '\udc00' }, { a: [{ b: ['\ud800'] }] }, { a: new Map([['\ud800', 1]]) }]) {
+    assert.equal(await refusal(() => leases.tryAcquire('x', { metadata })), told);
+  }
+  const own = { toBSON: () => ({ a: '\ud800' }) };
+  own.self = own;
+  assert.equal(await refusal(() => leases.tryAcquire('x', { metadata: { own } })), told);
+  const metadata = { '💥': ['ä'], buffer: Buffer.from([0xd8]), date: new Date() };
+  assert.ok(await leases.tryAcquire('x', { metadata }));
 });
 
 test('eleven calls with one signal leave one listener, and no warning', async () => {
@@ -207,6 +354,36 @@ test('a lease, its manager and a semaphore are shown in a line, without the valu
   assert.deepEqual(lease.toJSON(), { name: 'x', token: String(token), valid: false, remaining: 0, lost: 'released' });
 });
 
+test('values, by which leases can be released, are in no log and in no JSON', async () => {
+  const store = inMemory();
+  const [leases, other] = [store.manager(), store.manager()];
+  const lease = await leases.acquire('x');
+  const permit = await leases.acquire('five', { limit: 5, permits: 2 });
+  const [info, shared] = [await other.get('x'), await other.get('five')];
+  assert.deepEqual([info.value, shared.holders[0].value], [lease.value, permit.value]);
+  const busy = await other.acquire('x', { wait: 0 }).catch((error) => error);
+  assert.equal(busy.held.value, lease.value);
+  for (const each of [lease, permit, leases, other, info, shared, busy, store]) {
+    const told = inspect(each, { depth: 10 }) + JSON.stringify(each);
+    assert.ok(![lease, permit].some(({ value }) => told.includes(value)), told);
+    // Nor is there anything of the engine.
+    assert.doesNotMatch(told, /engine|__wbg_ptr|backend/);
+  }
+  const { permits } = permit.toJSON();
+  assert.equal(permits, 2);
+  assert.deepEqual(JSON.parse(JSON.stringify(busy)), {
+    name: 'LeaseBusyError',
+    code: 'BUSY',
+    message: busy.message,
+    isTransient: true,
+    retryAfter: busy.retryAfter,
+    held: JSON.parse(JSON.stringify(info)),
+  });
+  assert.equal(inspect(store), 'MemoryStore { now: 2026-01-01T00:00:01.000Z, hangs: false }');
+  store.hang();
+  assert.deepEqual(JSON.parse(JSON.stringify(store)), { now: '2026-01-01T00:00:01.000Z', hangs: true });
+});
+
 test('leases are released by name and value', async () => {
   const store = inMemory();
   const [holder, other] = [store.manager(), store.manager()];
@@ -241,21 +418,6 @@ test('leases are released by name and value', async () => {
   }
 });
 
-test('fake timers of a test reach neither the clock nor the store', async (t) => {
-  const { SystemClock } = createRequire(import.meta.url)('../dist/clock.js');
-  t.mock.timers.enable({ apis: ['setTimeout', 'setInterval', 'setImmediate', 'Date'] });
-  const store = inMemory();
-  const leases = store.manager();
-  const lease = await leases.acquire('x', { ttl: 1000 });
-  await store.advance(5000);
-  assert.equal(lease.isValid(), true);
-  const clock = new SystemClock();
-  await new Promise((resolve) => clock.timer(clock.now() + 5000, resolve));
-  // The control: the fakes are in place.
-  setTimeout(() => assert.fail('a fake timer has fired'), 1);
-  await new Promise((resolve) => clock.timer(clock.now() + 20_000, resolve));
-});
-
 test("a user's mock can throw each error of the package", () => {
   const shown = (error) => [error.name, error.message, error.code, error.isTransient];
   const made = Object.entries(mongoLease).filter(([name]) => name.endsWith('Error'));
@@ -280,10 +442,11 @@ test("a user's mock can throw each error of the package", () => {
   );
   const { LeaseBusyError, LeaseLostError, InvalidOptionError } = mongoLease;
   const cause = new Error('the cause');
-  const busy = new LeaseBusyError({ message: 'held', retryAfter: 500 }, cause);
+  const busy = new LeaseBusyError({ message: 'held', retryAfter: 500 }, { cause });
   assert.deepEqual([busy.retryAfter, busy.held, busy.cause], [500, undefined, cause]);
   assert.equal(new LeaseLostError({ reason: 'takenOver' }).reason, 'takenOver');
   assert.equal(new InvalidOptionError({ option: 'ttl' }).option, 'ttl');
+  assert.deepEqual([undefined, null, 5].map((told) => new LeaseLostError(told).message), ['', '', '5']);
   class Own extends LeaseLostError {}
   assert.deepEqual(shown(new Own('own')), ['Own', 'own', 'LOST', false]);
 });

@@ -60,3 +60,18 @@ test('a timer fires at its moment, soon after a suspension too, and not when it 
   await woken;
   assert.ok(performance.now() - asleep < 5000);
 });
+
+test('a background timer keeps no process alive, and fires all the same', async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((of) => of === 'Timeout').length;
+  const clock = new SystemClock();
+  const before = timers();
+  const cancel = clock.background.timer(clock.now() + 3_600e6, () => undefined);
+  assert.equal(timers(), before);
+  cancel();
+  const fired = new Promise((resolve) => clock.background.timer(clock.now() + 5000, resolve));
+  // The control: one that somebody waits for.
+  const forget = clock.timer(clock.now() + 3_600e6, () => undefined);
+  assert.equal(timers(), before + 1);
+  await fired;
+  forget();
+});

@@ -30,7 +30,7 @@ const MISTAKES = [
   ],
   [
     'each lease is renewed by a command of its own',
-    'renewer', 'const BATCH_MAX = 2000;', 'const BATCH_MAX = 1;',
+    'renewer', 'const BATCH_MAX = core_1.Constants.renewalsMax();', 'const BATCH_MAX = 1;',
     'waiting', 'a hundred leases',
   ],
   [
@@ -158,6 +158,21 @@ const MISTAKES = [
     'the news of a loss waits for the release',
     'manager', 'if (isHeld)', 'if (true)',
     'bounds', '`withLease` tells a loss at once',
+  ],
+  [
+    'the timers of a manager keep its process alive',
+    'clock', 'this.of.set(at, callback, true)', 'this.of.set(at, callback, false)',
+    'clock', 'a background timer keeps no process alive',
+  ],
+  [
+    'fake timers are taken for the true ones',
+    'clock', '(clock?.[`_${name}`] ?? of[name])', 'of[name]',
+    'fakes', 'before the package is loaded',
+  ],
+  [
+    'a loss is told by the error of a timer',
+    'manager', 'resolve();\n                });', 'resolve(Promise.reject(signal.reason));\n                });',
+    'errors', 'the stack of each error',
   ],
   [
     'the first call waits for the check of the server',

@@ -107,7 +107,8 @@ class Program {
 
   /** Ends its input, and returns the exit code. */
   async end() {
-    if (this.process.exitCode !== null) return this.process.exitCode;
+    const { exitCode, signalCode } = this.process;
+    if (exitCode !== null || signalCode !== null) return exitCode;
     const ended = once(this.process, 'exit');
     this.process.stdin.end();
     const [code] = await ended;

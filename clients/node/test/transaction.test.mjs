@@ -50,6 +50,53 @@ async function failCommand(world, appName, command, fault, mode = 'alwaysOn') {
   return off;
 }
 
+test('work that commits a transaction and then releases its lease keeps its result', async (t) => {
+  const world = World.of(t);
+  const { leases, papers } = await setUp(world);
+  const other = world.manager();
+  const result = await leases.withLease('a', async (lease) => {
+    const written = await lease.transaction(async (session) => {
+      await papers.insertOne({ _id: 1 }, { session });
+      return 'written';
+    });
+    assert.equal(await lease.release(), 'released');
+    // The rest of the work needs no lease, and others have it meanwhile.
+    await (await other.acquire('a')).release();
+    return written;
+  });
+  assert.equal(result, 'written');
+  assert.equal(await papers.countDocuments(), 1);
+  // A release within the transaction ends it: nothing is written, and the work is told.
+  const work = leases.withLease('a', (lease) => lease.transaction(async (session) => {
+    await papers.insertOne({ _id: 2 }, { session });
+    await lease.release();
+  }));
+  await assert.rejects(work, { code: 'LOST', reason: 'released' });
+  assert.equal(await papers.countDocuments(), 1);
+});
+
+test('the stack of what ends a transaction has the line of the call', async (t) => {
+  const world = World.of(t);
+  const { leases, papers } = await setUp(world);
+  const forever = () => new Promise(() => undefined);
+  const calls = [
+    async function theCaller() {
+      const lease = await leases.acquire('a', { renew: false, ttl: 1000 });
+      await lease.transaction(forever);
+    },
+    async function theCaller() {
+      const lease = await leases.acquire('b');
+      await takeOver(world, 'b');
+      await lease.transaction((session) => papers.insertOne({}, { session }));
+    },
+  ];
+  for (const call of calls) {
+    const error = await call().catch((found) => found);
+    assert.equal(error.code, 'LOST');
+    assert.match(error.stack, /^ +at async theCaller /m, error.stack);
+  }
+});
+
 test('the callback is committed with its guard, and its result is the result', async (t) => {
   const world = World.of(t);
   const { client, leases, papers } = await setUp(world);
@@ -216,7 +263,7 @@ test('permits, readers and leases in memory have no transactions', async (t) => 
   await assert.rejects(lease.transaction(() => assert.fail()), inMemoryOnly);
   await assert.rejects(lease.guard(client.startSession()), inMemoryOnly);
   const other = await leases.acquire('a');
-  await assert.rejects(other.transaction('work'), { code: 'INVALID_OPTION', message: 'options: the work must be a function' });
+  await assert.rejects(other.transaction('work'), { code: 'INVALID_OPTION', message: 'work: must be a function' });
 });
 
 test('after a conflict the next try guards first, and commits', async (t) => {

@@ -145,6 +145,17 @@ impl Bound {
     }
 }
 
+/// The most leases that one command renews.
+pub const RENEWALS_MAX: usize = 2_000;
+/// The most waiters of which one command sends the heartbeats.
+pub const HEARTBEATS_MAX: usize = 1_000;
+
+/// The time of each piece of a batch that had so much: one blocked document among thousands is isolated while there is
+/// still time for the others.
+pub fn piece_time(time: Duration) -> Duration {
+    time * 2 / 3
+}
+
 /// The number of pieces when a batch with a blocked statement is split.
 const PIECES: usize = 8;
 

@@ -1,5 +1,10 @@
 //! Patterns over names: a prefix, or a glob.
 
+/// How many leases one command of a listing returns.
+pub const PAGE: i64 = 100;
+/// The longest pattern: a name has 512 bytes, and each of them may be escaped.
+pub const PATTERN_BYTES_MAX: usize = 1024;
+
 /// Which names a listing shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamePattern {

@@ -16,6 +16,17 @@ pub const REOPEN_RARELY: Delays =
 /// After a stream has worked for so long, the next try may come in half the time.
 pub const STEADY: Duration = Duration::from_secs(60);
 
+/// How long the server waits for an event before it sends an empty answer.
+pub const STREAM_AWAIT: Duration = Duration::from_secs(10);
+/// How long a stream may be silent before it counts as broken. A connection can die without being closed.
+pub const STREAM_SILENCE: Duration = Duration::from_secs(15);
+/// How long the server may take to open a stream.
+pub const STREAM_OPENING: Duration = Duration::from_secs(10);
+/// The delay of a ping that tests whether commands still get a connection beside a stream. Counted from its read.
+pub const PING_AFTER: Duration = Duration::from_millis(250);
+/// The time limit of that ping.
+pub const PING_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How a change stream has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamFailure {

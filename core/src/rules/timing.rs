@@ -125,6 +125,18 @@ pub fn margin_of(time: Duration) -> Duration {
     (time / 100).max(Duration::from_millis(2))
 }
 
+/// How long the release of a lease that was lost before may take. After that it goes on in the background.
+pub const LOST_RELEASE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The time limit of the search for documents of another format, which reads the whole collection if there are none.
+pub const FORMAT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long the server may take for a command whose caller waits for `left`. It gives up a little earlier than the
+/// caller: its answer distinguishes a document that a transaction blocks from a server that does not answer.
+pub fn server_time(left: Duration) -> Duration {
+    left - (left / 8).min(Duration::from_millis(250))
+}
+
 /// The longest wait of a primary for a majority, before it answers that the write is applied and unconfirmed.
 ///
 /// A later confirmation costs a read. Until the answer a command occupies one of its manager's slots.

@@ -217,6 +217,21 @@ pub fn next_heartbeat_at(beaten: Instant, waiter_ttl: Duration, deadline: Instan
     if beaten.after(waiter_ttl) >= deadline {
         Instant::FAR_FUTURE
     } else {
-        beaten.after(waiter_ttl / 3)
+        beaten.after(heartbeat_every(waiter_ttl))
     }
+}
+
+/// The time from one heartbeat to the next one, whatever becomes of it.
+pub fn heartbeat_every(waiter_ttl: Duration) -> Duration {
+    waiter_ttl / 3
+}
+
+/// How long a command of heartbeats may take. Those that are due within this time go along with a due one.
+pub fn heartbeat_slack(waiter_ttl: Duration) -> Duration {
+    waiter_ttl / 6
+}
+
+/// When a heartbeat that has failed is sent again: at most four times as often as usual.
+pub fn heartbeat_again(waiter_ttl: Duration) -> Duration {
+    waiter_ttl / 12
 }

@@ -5,7 +5,9 @@ use mongo_lease_core::commands::{
     Command as Built, CreateIndex, DecodeError, DryRun, FindOtherFormat, GetLease, Hello,
     ListIndexes, Page, Ping,
 };
-use mongo_lease_core::rules::{Instant, Lane as Class, MAYBE_APPLIED, NamePattern};
+use mongo_lease_core::rules::{
+    Instant, Lane as Class, MAYBE_APPLIED, NamePattern, PAGE, PATTERN_BYTES_MAX,
+};
 use mongo_lease_core::schema::SPECS;
 use mongo_lease_memory::{Collection, InMemory};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -138,20 +140,17 @@ impl Command {
         owner: Option<String>,
         after: Option<String>,
     ) -> Result<Command, Fault> {
-        // The library's own bounds, of `list.rs`.
-        const PATTERN_BYTES_MAX: usize = 1024;
-        const PAGE: i64 = 100;
-        let pattern = match (prefix, glob) {
-            (_, Some(glob)) => NamePattern::Glob(glob),
-            (Some(prefix), None) => NamePattern::Prefix(prefix),
-            (None, None) => NamePattern::All,
+        let (option, pattern) = match (prefix, glob) {
+            (_, Some(glob)) => ("glob", NamePattern::Glob(glob)),
+            (Some(prefix), None) => ("prefix", NamePattern::Prefix(prefix)),
+            (None, None) => ("", NamePattern::All),
         };
         if let Some(text) = pattern.text()
             && (text.len() > PATTERN_BYTES_MAX || text.contains('\0'))
         {
             let reason =
                 format!("must have at most {PATTERN_BYTES_MAX} bytes and no NUL character");
-            return Err(Error::invalid_option("pattern", reason).into());
+            return Err(Error::invalid_option(option, reason).into());
         }
         Ok(Command::of(Page { pattern, owner, after, limit: PAGE }))
     }

@@ -47,18 +47,30 @@ impl Fault {
         code.to_owned()
     }
 
-    /// The text.
+    /// The text: the library's, with the names of options as TypeScript has them.
     pub fn message(&self) -> String {
-        self.0.to_string()
+        match &self.0 {
+            Error::InvalidOption { option, reason } => {
+                format!("{}: {reason}", name_in_typescript(option))
+            }
+            Error::Lost { name, reason: LostReason::EndedAsAsked } => {
+                let reason = LostReason::EndedAsAsked.to_string().replace("max_hold", "maxHold");
+                format!("lease {name:?} is lost: {reason}")
+            }
+            Error::MissingPrivilege { .. } => {
+                let [in_rust, in_node] = ["assume_indexes(true)", "assumeIndexes: true"];
+                self.0.to_string().replace(in_rust, in_node)
+            }
+            // Only the manager knows what would mend it.
+            Error::NotMigrated { problem, .. } => problem.clone(),
+            other => other.to_string(),
+        }
     }
 
     /// The option that is refused.
     pub fn option(&self) -> Option<String> {
-        if let Error::InvalidOption { option, .. } = &self.0 {
-            Some((*option).to_owned())
-        } else {
-            None
-        }
+        let Error::InvalidOption { option, .. } = &self.0 else { return None };
+        Some(name_in_typescript(option))
     }
 
     /// Why a lease was lost, as one word.
@@ -109,13 +121,6 @@ impl Fault {
         Fault(Error::Unknown { reason, source: None })
     }
 
-    /// An option that TypeScript refuses, because its type is wrong.
-    #[wasm_bindgen(js_name = invalidOption)]
-    pub fn invalid_option(option: &str, reason: &str) -> Fault {
-        // The library's names of options are constants. An option of another name has none.
-        Fault(Error::invalid_option(crate::manager::option_name(option), reason))
-    }
-
     /// A call was not granted its lease in time. `held` is the lease as the server last described it.
     #[wasm_bindgen(js_name = waitTimeout)]
     pub fn wait_timeout(
@@ -146,6 +151,17 @@ impl Fault {
     pub fn not_migrated(problem: String, database: String, collection: String) -> Fault {
         Fault(Error::NotMigrated { problem, database, collection })
     }
+}
+
+/// An option's name in TypeScript: `maxClockSkew` for `max_clock_skew`.
+fn name_in_typescript(option: &str) -> String {
+    let mut parts = option.split('_');
+    let mut name = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (first, rest) = part.split_at(part.len().min(1));
+        name.extend([&first.to_ascii_uppercase(), rest]);
+    }
+    name
 }
 
 /// The word of a reason.

@@ -14,6 +14,7 @@
 mod attempts;
 mod clock;
 mod command;
+mod constants;
 mod convert;
 mod event;
 mod failed;

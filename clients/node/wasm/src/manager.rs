@@ -18,71 +18,24 @@ use crate::options::{ManagerOptions, timing_error};
 #[derive(Default)]
 pub struct ManagerSettings(ManagerOptions);
 
-/// The library's name of an option.
-pub(crate) fn option_name(option: &str) -> &'static str {
-    const NAMES: [&str; 36] = [
-        "collection",
-        "owner",
-        "ttl",
-        "max_clock_skew",
-        "attempt_timeout",
-        "wait",
-        "build_timeout",
-        "release_timeout",
-        "shutdown_timeout",
-        "assume_indexes",
-        "read_only",
-        "waiter_ttl",
-        "recheck_every",
-        "change_stream",
-        "max_waiting",
-        "max_in_flight",
-        "renew",
-        "max_hold",
-        "value",
-        "metadata",
-        "limit",
-        "permits",
-        "shared",
-        "signal",
-        "session",
-        "field",
-        "upsert",
-        "pattern",
-        "filter",
-        "update",
-        "db",
-        "ensure_indexes",
-        "prefix",
-        "glob",
-        "held_by",
-        "with_free",
-    ];
-    NAMES.into_iter().find(|name| *name == option).unwrap_or("options")
-}
-
-/// A number of milliseconds.
-pub(crate) fn time(option: &'static str, value: &JsValue) -> Result<std::time::Duration, Error> {
-    let number = value.as_f64().filter(|number| *number >= 0.0);
-    let refused = || Error::invalid_option(option, "must be a number of milliseconds");
-    number.map(duration).ok_or_else(refused)
+/// The duration of so many milliseconds. TypeScript has checked that it is a number, as with the other kinds.
+pub(crate) fn time(value: &JsValue) -> std::time::Duration {
+    duration(value.as_f64().unwrap_or_default())
 }
 
 /// A text.
-pub(crate) fn text(option: &'static str, value: &JsValue) -> Result<String, Error> {
-    value.as_string().ok_or_else(|| Error::invalid_option(option, "must be a string"))
+pub(crate) fn text(value: &JsValue) -> String {
+    value.as_string().unwrap_or_default()
 }
 
 /// True or false.
-pub(crate) fn flag(option: &'static str, value: &JsValue) -> Result<bool, Error> {
-    value.as_bool().ok_or_else(|| Error::invalid_option(option, "must be true or false"))
+pub(crate) fn flag(value: &JsValue) -> bool {
+    value.as_bool().unwrap_or_default()
 }
 
-/// A whole number.
-pub(crate) fn count(option: &'static str, value: &JsValue) -> Result<u32, Error> {
-    let number = value.as_f64().filter(|number| *number >= 0.0 && number.fract() == 0.0);
-    let refused = || Error::invalid_option(option, "must be a whole number");
-    number.map(|it| u32::try_from(whole(it)).unwrap_or(u32::MAX)).ok_or_else(refused)
+/// A whole number. One that is too large stays too large.
+pub(crate) fn count(value: &JsValue) -> u32 {
+    u32::try_from(whole(value.as_f64().unwrap_or_default())).unwrap_or(u32::MAX)
 }
 
 #[wasm_bindgen]
@@ -95,28 +48,25 @@ impl ManagerSettings {
 
     /// Sets an option, by the library's name of it.
     pub fn set(&mut self, option: &str, value: &JsValue) -> Result<(), Fault> {
-        let name = option_name(option);
         let options = &mut self.0;
-        match name {
-            "collection" => options.collection = text(name, value)?,
-            "owner" => options.owner = text(name, value)?,
-            "ttl" => options.ttl = time(name, value)?,
-            "max_clock_skew" => options.max_clock_skew = time(name, value)?,
-            "attempt_timeout" => options.tuning.attempt_timeout = Some(time(name, value)?),
-            "wait" => options.wait = time(name, value)?,
-            "build_timeout" => options.build_timeout = time(name, value)?,
-            "release_timeout" => options.release_timeout = time(name, value)?,
-            "shutdown_timeout" => options.shutdown_timeout = time(name, value)?,
-            "assume_indexes" => options.assume_indexes = flag(name, value)?,
-            "waiter_ttl" => options.tuning.waiter_ttl = time(name, value)?,
-            "recheck_every" => options.tuning.recheck_every = time(name, value)?,
-            "change_stream" => options.tuning.change_stream = flag(name, value)?,
-            "max_waiting" => options.tuning.max_waiting = count(name, value)?,
-            "max_in_flight" => options.tuning.max_in_flight = count(name, value)? as usize,
-            _ => {
-                let reason = format!("there is no option {option:?}");
-                return Err(Error::invalid_option("options", reason).into());
-            }
+        match option {
+            "collection" => options.collection = text(value),
+            "owner" => options.owner = text(value),
+            "ttl" => options.ttl = time(value),
+            "max_clock_skew" => options.max_clock_skew = time(value),
+            "attempt_timeout" => options.tuning.attempt_timeout = Some(time(value)),
+            "wait" => options.wait = time(value),
+            "build_timeout" => options.build_timeout = time(value),
+            "release_timeout" => options.release_timeout = time(value),
+            "shutdown_timeout" => options.shutdown_timeout = time(value),
+            "assume_indexes" => options.assume_indexes = flag(value),
+            "waiter_ttl" => options.tuning.waiter_ttl = time(value),
+            "recheck_every" => options.tuning.recheck_every = time(value),
+            "change_stream" => options.tuning.change_stream = flag(value),
+            "max_waiting" => options.tuning.max_waiting = count(value),
+            "max_in_flight" => options.tuning.max_in_flight = count(value) as usize,
+            // TypeScript refuses it first.
+            _ => return Err(Error::unsupported(format!("the option {option}")).into()),
         }
         Ok(())
     }
@@ -191,6 +141,7 @@ impl Manager {
             "waiter_ttl" => options.tuning.waiter_ttl,
             "recheck_every" => options.tuning.recheck_every,
             "attempt_timeout" => self.timing.attempt_timeout,
+            "max_clock_skew" => options.max_clock_skew,
             _ => timing::ATTEMPT_TIMEOUT_DEFAULT,
         })
     }

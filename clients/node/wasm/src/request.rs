@@ -14,7 +14,7 @@ use crate::command::Command;
 use crate::convert::{millis, option_document};
 use crate::error::Error;
 use crate::failed::Fault;
-use crate::manager::{Manager, count, flag, option_name, text, time};
+use crate::manager::{Manager, count, flag, text, time};
 use crate::options::{
     check_hold, check_metadata, check_name, check_owner, check_permits, check_share, check_value,
 };
@@ -53,20 +53,17 @@ impl CallSettings {
 
     /// Sets an option, by the library's name of it.
     pub fn set(&mut self, option: &str, value: &JsValue) -> Result<(), Fault> {
-        let name = option_name(option);
-        match name {
-            "ttl" => self.ttl = Some(time(name, value)?),
-            "renew" => self.hold.renews = flag(name, value)?,
-            "max_hold" => self.hold.max_hold = Some(time(name, value)?),
-            "owner" => self.owner = Some(text(name, value)?),
-            "value" => self.value = Some(text(name, value)?),
-            "limit" => self.limit = Some(count(name, value)?),
-            "permits" => self.permits = Some(count(name, value)?),
-            "shared" => self.is_shared = flag(name, value)?,
-            _ => {
-                let reason = format!("there is no option {option:?}");
-                return Err(Error::invalid_option("options", reason).into());
-            }
+        match option {
+            "ttl" => self.ttl = Some(time(value)),
+            "renew" => self.hold.renews = flag(value),
+            "max_hold" => self.hold.max_hold = Some(time(value)),
+            "owner" => self.owner = Some(text(value)),
+            "value" => self.value = Some(text(value)),
+            "limit" => self.limit = Some(count(value)),
+            "permits" => self.permits = Some(count(value)),
+            "shared" => self.is_shared = flag(value),
+            // TypeScript refuses it first.
+            _ => return Err(Error::unsupported(format!("the option {option}")).into()),
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use mongo_lease_core::commands::Promotion;
 use mongo_lease_core::rules::{GrantId, Instant};
 use mongo_lease_core::texts::{Admission, Promoted};
-use mongo_lease_memory::{Leases, News};
+use mongo_lease_memory::{Collection, Leases, News};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::convert::date_ms;
@@ -14,12 +14,37 @@ use mongo_lease_core::commands::StreamEvent;
 #[wasm_bindgen]
 pub struct Store(pub(crate) Leases);
 
+impl Store {
+    fn in_each_collection(
+        &mut self,
+        name: &str,
+        now_ms: f64,
+        change: impl Fn(&mut Collection<'_>) -> bool,
+    ) -> bool {
+        let mut is_changed = false;
+        for collection in self.0.collections_with(name) {
+            is_changed |= change(&mut self.0.collection(&collection, date_ms(now_ms)));
+        }
+        is_changed
+    }
+}
+
 #[wasm_bindgen]
 impl Store {
     /// A store without leases, at this date of its clock.
     #[wasm_bindgen(constructor)]
     pub fn new(now_ms: f64) -> Store {
         Store(Leases::new(date_ms(now_ms)))
+    }
+
+    /// Ends the time of a lease, in every collection. Returns whether it was held.
+    pub fn expire(&mut self, name: &str, now_ms: f64) -> bool {
+        self.in_each_collection(name, now_ms, |leases| leases.expire(name))
+    }
+
+    /// Releases a lease in place of its holder, in every collection. Returns whether it was held.
+    pub fn release(&mut self, name: &str, now_ms: f64) -> bool {
+        self.in_each_collection(name, now_ms, |leases| leases.release(name))
     }
 
     /// The number of the next event.
