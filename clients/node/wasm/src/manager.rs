@@ -20,7 +20,7 @@ pub struct ManagerSettings(ManagerOptions);
 
 /// The library's name of an option.
 pub(crate) fn option_name(option: &str) -> &'static str {
-    const NAMES: [&str; 36] = [
+    const NAMES: [&str; 43] = [
         "collection",
         "owner",
         "ttl",
@@ -57,6 +57,13 @@ pub(crate) fn option_name(option: &str) -> &'static str {
         "glob",
         "held_by",
         "with_free",
+        "hold_at_least",
+        "at_least",
+        "at_most",
+        "every",
+        "names",
+        "notice",
+        "key",
     ];
     NAMES.into_iter().find(|name| *name == option).unwrap_or("options")
 }

@@ -64,6 +64,9 @@ async fn text(case: &Value) -> Option<String> {
     if let Some(time) = time(&call["maxHold"]) {
         acquire = acquire.max_hold(time);
     }
+    if let Some(time) = time(&call["holdAtLeast"]) {
+        acquire = acquire.hold_at_least(time);
+    }
     if let Some(text) = call["owner"].as_str() {
         acquire = acquire.owner(text);
     }
