@@ -10,7 +10,9 @@ import { fileURLToPath } from 'node:url';
 import { cargo, targetFolder } from './build.mjs';
 
 // In memory and in its own time, or without any: no fault, no load, and no wait.
-const QUICK = ['arguments', 'bounds', 'clock', 'memory', 'texts'];
+const QUICK = [
+  'arguments', 'bounds', 'campaign', 'clock', 'detach', 'events', 'jobs', 'memory', 'own-value', 'several', 'texts',
+];
 
 const here = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const tests = join(here, 'test');

@@ -160,7 +160,7 @@ export class Call {
   private async accept(reply: Reply, policy: Policy, stop: Stop): Promise<Lease | undefined> {
     const { engine, request } = this;
     engine.noteContended(request.name(), reply.waiting() > 0);
-    const holding = Holding.granted(request, reply);
+    const holding = Holding.granted(request, reply, engine.clock.now());
     if (!holding) return undefined;
     let token = reply.token();
     if (token === undefined) {
@@ -201,6 +201,7 @@ export class Call {
     const lease = new Lease(engine, holding, token, GIVE_BACK[hint] as ReleaseStep[], call);
     engine.renewer.add(lease);
     this.lease = lease;
+    lease.report((name, granted) => ({ event: 'granted', name, token: granted }));
     return lease;
   }
 

@@ -30,6 +30,8 @@ export {
   Reopening,
   Reply,
   Request,
+  Resuming,
+  Rules,
   Scope,
   Slots,
   Store,

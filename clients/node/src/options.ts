@@ -70,6 +70,12 @@ export interface AcquireOptions {
   renew?: boolean;
   /** The longest time for which the lease is held, however often it is renewed. */
   maxHold?: number;
+  /**
+   * How long the name stays taken at least, counted from the grant, also after an earlier release: for jobs that run in
+   * less time than the clocks of their machines differ by. At most 366 days. A process that crashes leaves the name taken
+   * for the ttl only. For exclusive leases.
+   */
+  holdAtLeast?: number;
   /** The label of the holder. Defaults to the manager's. */
   owner?: string;
   /** The lease's value, by which it can be released. Nobody else may use it. Defaults to fresh random bits. */
@@ -127,6 +133,8 @@ const MUST_BE: Record<string, string> = {
   string: 'must be a string',
   boolean: 'must be true or false',
   object: 'must be an object',
+  number: 'must be a number of milliseconds',
+  function: 'must be a function',
 };
 
 /** @internal Checks that there are no other options than these, and that they have these types. */

@@ -37,6 +37,8 @@ export class QueuedCall {
     request: Request,
     private readonly deadline: number,
     private readonly signal: AbortSignal | undefined,
+    /** When its caller began to wait. */
+    private readonly started = engine.clock.rough(),
   ) {
     this.call = new Call(engine, request, true);
     this.waiter = new Waiter(request, deadline, engine.waiters.waiterTtl);
@@ -188,6 +190,9 @@ export class QueuedCall {
     const isNotified = reply.tellsItsEnd() && engine.waiters.hasStream;
     const { ledBy } = this.ticket;
     this.isLed = ledBy > 0;
+    const ahead = reply.ahead() ?? 0;
+    const name = this.call.request.name();
+    if (!this.held) engine.events.report(() => ({ event: 'queued', name, ahead }));
     this.held = reply.info(engine.manager);
     if (this.held) this.ticket.record(this.held);
     const poll = this.polls.next().value;
@@ -222,7 +227,7 @@ export class QueuedCall {
   private timeout(source?: unknown): Error {
     const { call, ticket, clock } = this;
     const held = (this.held ?? ticket.lastSeen)?.copy();
-    const waited = (clock.now() - call.started) / 1e3;
+    const waited = (clock.now() - this.started) / 1e3;
     const attempt = source instanceof AttemptError ? source : undefined;
     const fault = attempt?.failure.fault();
     const name = call.request.name();

@@ -30,6 +30,8 @@ const TABLE = [
   ...[0, 99, 100, YEAR * 2].map((maxHold) => ({ call: { maxHold } })),
   ...[0, 1, 2, 1000, 1001].map((limit) => ({ call: { limit } })),
   ...[0, 1, 2, 3].map((permits) => ({ call: { permits, limit: 2 } })),
+  ...[0, YEAR, YEAR + 1].map((holdAtLeast) => ({ call: { holdAtLeast } })),
+  { call: { holdAtLeast: 1000, shared: true } },
   { call: { permits: 2 } },
   { call: { shared: true } },
   { call: { shared: true, limit: 2 } },

@@ -1,0 +1,45 @@
+// A lease that another process has detached is taken up here.
+
+import { asLeaseError } from './call';
+import { Fault, Holding, type Manager, Resuming } from './core';
+import type { Engine } from './engine';
+import { toError } from './errors';
+import { Lease, type LeaseKey } from './lease';
+import { checkName, checkText } from './options';
+import { untilAnswered } from './retry';
+import { type Attempt, type AttemptTime, randomHex } from './runner';
+
+/** Checks a key. It may be forged. */
+export function resumingOf(key: LeaseKey, manager: Manager): Resuming {
+  if (typeof key !== 'object' || key === null) {
+    throw Fault.invalidOption('key', 'must be a key that `detach` has returned');
+  }
+  const [grant, token] = [checkText('key', key.grant), checkText('key', key.token)];
+  const value = checkText('value', key.value);
+  return new Resuming(manager, checkName(key.name), value, grant, token, randomHex(16));
+}
+
+/** Uses the key up. */
+export async function resume(engine: Engine, resuming: Resuming): Promise<Lease> {
+  const { clock, runner } = engine;
+  const policy = engine.policy();
+  const look = (time: AttemptTime): Attempt => runner.start(resuming.look(), time);
+  const attempt = (time: AttemptTime): Attempt => runner.start(resuming.command(), time);
+  let holding: Holding | undefined;
+  let isAlone: boolean;
+  try {
+    await engine.ready(policy.deadline);
+    const { reply } = await untilAnswered(clock, policy, attempt);
+    holding = resuming.holding(reply, engine.manager);
+    isAlone = resuming.isAlone(reply);
+    if (!holding) throw resuming.refusal((await untilAnswered(clock, policy, look)).reply);
+  } catch (error) {
+    throw asLeaseError(error);
+  }
+  engine.checkOpen();
+  if (!holding.isValid(clock.now())) throw toError(resuming.expired());
+  const steps = isAlone ? (['delete', 'anywhere'] as const) : (['besideOthers', 'delete', 'anywhere'] as const);
+  const lease = new Lease(engine, holding, resuming.token(), [...steps], undefined);
+  engine.renewer.add(lease);
+  return lease;
+}
