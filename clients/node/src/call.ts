@@ -22,7 +22,7 @@ import type { Attempt, AttemptTime } from './runner';
 const DUPLICATE_KEY = 11_000;
 
 /** How a release finds its grant; see `release.ts`. */
-const GIVE_BACK: Record<string, ReleaseStep[]> = {
+export const GIVE_BACK: Record<string, ReleaseStep[]> = {
   alone: ['delete', 'anywhere'],
   besideOthers: ['besideOthers', 'delete', 'anywhere'],
   maybeAlone: ['delete', 'heldOrQueued'],

@@ -14,8 +14,8 @@ export interface CampaignOptions {
   /** How long there is no leader after a leader's crash. Defaults to the manager's. */
   ttl?: number;
   /**
-   * How long before the end of its lease a leader is told to stop, and how long its work may go on after it was asked to
-   * step down. Defaults to a sixth of the ttl. More than half of the ttl counts as that half.
+   * How long before the end of its lease a leader is told to stop, and how long its work may go on after it was asked
+   * to step down. Defaults to a sixth of the ttl. More than half of the ttl counts as that half.
    */
   notice?: number;
   /** Ends the campaign. A leader that was elected by it is asked to step down. */
@@ -35,7 +35,13 @@ export type StopReason =
   /** The lease is lost, or was released. There may be another leader at any moment. */
   | 'lost';
 
-const TYPES = { ttl: 'number', notice: 'number', signal: 'object', owner: 'string', metadata: 'object' };
+const TYPES = {
+  ttl: 'number',
+  notice: 'number',
+  signal: 'object',
+  owner: 'string',
+  metadata: 'object',
+};
 
 /** Checks the options of a campaign. */
 export function checkCampaign(options: CampaignOptions): CampaignOptions {
@@ -49,11 +55,13 @@ export function checkCampaign(options: CampaignOptions): CampaignOptions {
 }
 
 /**
- * The leadership of one term, with the leader's lease. While that is valid there is no other leader, under the assumptions
- * of every lease: let a leader's writes check the token, or be in transactions under the lease.
+ * The leadership of one term, with the leader's lease. While that is valid there is no other leader, under the
+ * assumptions of every lease: let a leader's writes check the token, or be in transactions under the lease.
  */
 export class Leadership {
   private readonly controller = new AbortController();
+  /** The notice that was asked for. */
+  private readonly asked: number | undefined;
   /** The longest remaining time of the lease so far: one that was handed off is short until its first renewal. */
   private whole = 0;
   private reason: StopReason | undefined;
@@ -78,11 +86,9 @@ export class Leadership {
     else this.watch();
   }
 
-  private readonly asked: number | undefined;
-
   /**
-   * Aborted when the leader has to stop, some time before its lease ends. `stopReason` says why. A renewal that succeeds
-   * later does not take that back.
+   * Aborted when the leader has to stop, some time before its lease ends. `stopReason` says why. A renewal that
+   * succeeds later does not take that back.
    */
   get signal(): AbortSignal {
     this.look();
@@ -101,9 +107,9 @@ export class Leadership {
   }
 
   /**
-   * Runs the work, and ends the term. The work is told by `signal` when it has to stop. If it has not ended some time later
-   * (`notice`), or when the lease is lost, the result is a `LeaseLostError` at once: always before another process can
-   * lead. A work that goes on after that does so without the lease.
+   * Runs the work, and ends the term. The work is told by `signal` when it has to stop. If it has not ended some time
+   * later (`notice`), or when the lease is lost, the result is a `LeaseLostError` at once: always before another
+   * process can lead. A work that goes on after that does so without the lease.
    */
   async run<T>(work: (leadership: Leadership) => T | Promise<T>): Promise<T> {
     if (typeof work !== 'function') {
@@ -152,8 +158,8 @@ export class Leadership {
   error(): LeaseLostError {
     const { engine, lease } = this;
     const isAsked = this.reason === 'asked';
-    const fault = isAsked ? Rules.steppedDown(lease.name) : lease.holding.endError(engine.clock.now());
-    return toError(fault) as LeaseLostError;
+    const ends = (): Fault => lease.holding.endError(engine.clock.now());
+    return toError(isAsked ? Rules.steppedDown(lease.name) : ends()) as LeaseLostError;
   }
 
   /** Reads the clock: a blocked event loop fires no timer. */

@@ -14,14 +14,14 @@ import { checkSignal, onAbort } from './signals';
 /** The options of a job. Times are in milliseconds. */
 export interface JobOptions {
   /**
-   * The period of `start`. A tick begins at each multiple of it since 1970, by the server's clock: each day of 86,400,000
-   * begins at midnight in UTC.
+   * The period of `start`. A tick begins at each multiple of it since 1970, by the server's clock: each day of
+   * 86,400,000 begins at midnight in UTC.
    */
   every?: number;
   /**
    * How long the name stays taken at least, counted from the start, also if the job ends earlier or fails. Choose it
-   * longer than the machines' clocks differ, and shorter than the time from one start to the next. Defaults to none, and
-   * for `start` to the rest of the tick.
+   * longer than the machines' clocks differ, and shorter than the time from one start to the next. Defaults to none,
+   * and for `start` to the rest of the tick.
    */
   atLeast?: number;
   /** How long the job may run. Then its lease is lost. At least 100 ms. Defaults to no limit. */
@@ -39,8 +39,8 @@ export interface StartOptions {
   /** Ends the ticks. A run that has begun goes on to its end. */
   signal?: AbortSignal;
   /**
-   * Is told what a run has thrown, or its `LeaseLostError`, and that the database was out of reach at a tick. The ticks go
-   * on. Without it, an error of a run ends `start`.
+   * Is told what a run has thrown, or its `LeaseLostError`, and that the database was out of reach at a tick. The ticks
+   * go on. Without it, an error of a run ends `start`.
    */
   onError?: (error: unknown, tick: number | undefined) => void;
 }
@@ -79,10 +79,12 @@ export function leaseOptionsOf(options: JobOptions): AcquireOptions {
 }
 
 /**
- * A job that every process starts, and that one process runs: at most once at a time, and at most once within `atLeast`.
+ * A job that every process starts, and that one process runs: at most once at a time, and at most once within
+ * `atLeast`.
  *
- * A job need not run to its end. Where its process dies, the name becomes free after the ttl, however long `atLeast` is,
- * and a process that comes later than that runs it again: make sure that the job can be run twice, or fence its writes.
+ * A job need not run to its end. Where its process dies, the name becomes free after the ttl, however long `atLeast`
+ * is, and a process that comes later than that runs it again: make sure that the job can be run twice, or fence its
+ * writes.
  */
 export class Job {
   /** @internal */

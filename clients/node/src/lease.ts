@@ -13,8 +13,8 @@ import type { Attempt, AttemptTime } from './runner';
 import { Transactions, type Work } from './transaction';
 
 /**
- * What takes up a detached lease in another process, once. Anybody who has it can release the lease. It is JSON as it is,
- * also for a process of the Rust library.
+ * What takes up a detached lease in another process, once. Anybody who has it can release the lease. It is JSON as it
+ * is, also for a process of the Rust library.
  */
 export interface LeaseKey {
   name: string;
@@ -76,8 +76,8 @@ export class Lease {
   }
 
   /**
-   * Whether a lease with this name and the same own `value` was held already. Then both are one holder: each works with the
-   * lease, and the release of one ends that of the other, which learns it at its next renewal.
+   * Whether a lease with this name and the same own `value` was held already. Then both are one holder: each works with
+   * the lease, and the release of one ends that of the other, which learns it at its next renewal.
    */
   get isGrantedAgain(): boolean {
     return this.holding.isAgain();
@@ -235,9 +235,9 @@ export class Lease {
   }
 
   /**
-   * Detaches the lease from this handle without releasing it: renews it once more, so that it stays held for its whole ttl
-   * from now on, or until `leases.resume(key)` takes it up, in this process or another one. After an error there is no key,
-   * and the lease is what it was.
+   * Detaches the lease from this handle without releasing it: renews it once more, so that it stays held for its whole
+   * ttl from now on, or until `leases.resume(key)` takes it up, in this process or another one. After an error there is
+   * no key, and the lease is what it was.
    */
   async detach(): Promise<LeaseKey> {
     const { engine, holding } = this;
@@ -317,7 +317,7 @@ export class Lease {
     this.holding.holdUntil(date, this.engine.clock.now());
   }
 
-  /** @internal Ends the lease at its holder's wish: from here on nobody believes in it. False if it had ended before. */
+  /** @internal Ends the lease at its holder's wish: from here on nobody believes in it. False if it had ended. */
   end(): boolean {
     const isFirst = this.holding.end();
     // It is no loss.

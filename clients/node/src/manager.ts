@@ -107,13 +107,13 @@ export class LeaseManager {
     const sorted = refusedAsError(() => checkAll(names, options));
     const { signal, wait: _, ...each } = options;
     const wait = this.waitOf(options);
-    const requests = (name: string, waits: boolean): MakeRequest => this.requests(name, each, waits);
-    requests(sorted[0] as string, wait > 0);
+    // The options are refused before anything is sent.
+    this.requests(sorted[0] as string, each, wait > 0);
     throwIfAborted(signal);
     const calls: Calls = {
-      attempt: (name, stop) => this.attempt(requests(name, false), stop),
+      attempt: (name, stop) => this.attempt(this.requests(name, each, false), stop),
       wait: (name, started, deadline, stop) =>
-        this.untilGranted(name, requests(name, true), started, deadline, stop),
+        this.untilGranted(name, this.requests(name, each, true), started, deadline, stop),
     };
     return new AllCall(engine, sorted, wait, signal, calls).untilAll();
   }
@@ -197,8 +197,8 @@ export class LeaseManager {
   }
 
   /**
-   * Takes part in an election, and waits without a limit until this process leads. Then `leadership.run(work)` tells the
-   * work to stop while it still leads.
+   * Takes part in an election, and waits without a limit until this process leads. Then `leadership.run(work)` tells
+   * the work to stop while it still leads.
    */
   async campaign(name: string, options: CampaignOptions = {}): Promise<Leadership> {
     const { notice: _, ...each } = refusedAsError(() => checkCampaign(options));

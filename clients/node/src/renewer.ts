@@ -138,17 +138,24 @@ export class Renewer {
   }
 
   private tellRenewed(lease: Lease): void {
-    lease.report((name, token) => ({ event: 'renewed', name, token, remaining: lease.remaining() }));
+    lease.report((name, token) => {
+      const remaining = lease.remaining();
+      return { event: 'renewed', name, token, remaining };
+    });
+  }
+
+  private tellFailed(lease: Lease, why: () => string): void {
+    lease.report((name, token) => {
+      const remaining = lease.remaining();
+      return { event: 'renewalFailed', name, token, remaining, reason: why() };
+    });
   }
 
   private failed(leases: Lease[], plannedAt: number, why: () => string): void {
     const now = this.clock.now();
     for (const lease of leases) {
       const step = lease.holding.onFailed(now, plannedAt, Math.random());
-      if (step === HoldStep.Wait) {
-        const remaining = lease.remaining();
-        lease.report((name, token) => ({ event: 'renewalFailed', name, token, remaining, reason: why() }));
-      }
+      if (step === HoldStep.Wait) this.tellFailed(lease, why);
       this.reschedule(lease);
     }
   }

@@ -1,11 +1,12 @@
 // A lease that another process has detached is taken up here.
 
-import { asLeaseError } from './call';
+import { GIVE_BACK, asLeaseError } from './call';
 import { Fault, Holding, type Manager, Resuming } from './core';
 import type { Engine } from './engine';
 import { toError } from './errors';
 import { Lease, type LeaseKey } from './lease';
 import { checkName, checkText } from './options';
+import type { ReleaseStep } from './release';
 import { untilAnswered } from './retry';
 import { type Attempt, type AttemptTime, randomHex } from './runner';
 
@@ -19,8 +20,12 @@ export function resumingOf(key: LeaseKey, manager: Manager): Resuming {
   return new Resuming(manager, checkName(key.name), value, grant, token, randomHex(16));
 }
 
-/** Uses the key up. */
-export async function resume(engine: Engine, resuming: Resuming): Promise<Lease> {
+/** Uses the key up. A close waits for it. */
+export function resume(engine: Engine, resuming: Resuming): Promise<Lease> {
+  return engine.runner.track(resumeNow(engine, resuming));
+}
+
+async function resumeNow(engine: Engine, resuming: Resuming): Promise<Lease> {
   const { clock, runner } = engine;
   const policy = engine.policy();
   const look = (time: AttemptTime): Attempt => runner.start(resuming.look(), time);
@@ -36,10 +41,14 @@ export async function resume(engine: Engine, resuming: Resuming): Promise<Lease>
   } catch (error) {
     throw asLeaseError(error);
   }
-  engine.checkOpen();
   if (!holding.isValid(clock.now())) throw toError(resuming.expired());
-  const steps = isAlone ? (['delete', 'anywhere'] as const) : (['besideOthers', 'delete', 'anywhere'] as const);
-  const lease = new Lease(engine, holding, resuming.token(), [...steps], undefined);
+  const steps = GIVE_BACK[isAlone ? 'alone' : 'besideOthers'] as ReleaseStep[];
+  const lease = new Lease(engine, holding, resuming.token(), steps, undefined);
+  if (engine.isClosing) {
+    // What is not confirmed ends with its ttl.
+    await lease.release().catch(() => undefined);
+    engine.checkOpen();
+  }
   engine.renewer.add(lease);
   return lease;
 }

@@ -3,8 +3,8 @@
 // A deadlock needs a call that holds one name and waits for another, and a second call that does the reverse. So a call
 // waits for a name only while it holds none that comes after it, in the order of the names' bytes.
 //
-// A name that is held during a wait is idle. So a call gives up what it holds when it has to wait; but once only, because
-// under load somebody else has those names when the wait is over.
+// A name that is held during a wait is idle. So a call gives up what it holds when it has to wait; but once only,
+// because under load somebody else has those names when the wait is over.
 
 import { inspect } from 'node:util';
 import type { Document } from 'mongodb';
@@ -32,7 +32,13 @@ export interface AcquireAllOptions {
   metadata?: Document;
 }
 
-const TYPES = { wait: 'number', ttl: 'number', signal: 'object', owner: 'string', metadata: 'object' };
+const TYPES = {
+  wait: 'number',
+  ttl: 'number',
+  signal: 'object',
+  owner: 'string',
+  metadata: 'object',
+};
 
 /** Leases that were acquired together, in the order of their names. The set is valid while all of them are. */
 export class LeaseSet implements Iterable<Lease> {
@@ -67,8 +73,8 @@ export class LeaseSet implements Iterable<Lease> {
   }
 
   /**
-   * Aborted when one of the leases is lost or released: its reason is the `LeaseLostError`. A loss of one does not end the
-   * others: release the set.
+   * Aborted when one of the leases is lost or released: its reason is the `LeaseLostError`. A loss of one does not end
+   * the others: release the set.
    */
   get signal(): AbortSignal {
     if (this.controller) return this.controller.signal;
@@ -83,8 +89,8 @@ export class LeaseSet implements Iterable<Lease> {
   }
 
   /**
-   * Releases all leases: `released` if all of them were held. Otherwise `notHeld` if one of them was not held any more, and
-   * `unknown` if that is not known of one. Throws the first error; the others are released all the same.
+   * Releases all leases: `released` if all of them were held. Otherwise `notHeld` if one of them was not held any more,
+   * and `unknown` if that is not known of one. Throws the first error; the others are released all the same.
    */
   release(): Promise<Released> {
     this.releasing ??= this.releaseNow();
@@ -196,8 +202,8 @@ export class AllCall {
   }
 
   /**
-   * Tries at once what is missing, up to the first name that is known to be taken, until the first missing name is known,
-   * or the time is over.
+   * Tries at once what is missing, up to the first name that is known to be taken, until the first missing name is
+   * known, or the time is over.
    */
   private async tryMissing(): Promise<void> {
     this.forgetLost();

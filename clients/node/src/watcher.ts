@@ -153,8 +153,9 @@ class Following {
       }
       if (!news || this.isClosed) {
         const worked = this.worksSince === undefined ? undefined : (clock.now() - this.worksSince) / 1e3;
+        const [why, wasOpen] = [this.isInTheWay ? 'lasting' : 'passing', this.isOpen] as const;
         if (this.isInTheWay) reason = 'no other command gets through beside the change stream';
-        return { why: this.isInTheWay ? 'lasting' : 'passing', worked, reason, wasOpen: this.isOpen };
+        return { why, worked, reason, wasOpen };
       }
       for (const { promotions, recheck } of news) {
         promotions.forEach((promotion) => waiters.promoted(promotion));

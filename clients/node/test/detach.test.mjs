@@ -177,3 +177,19 @@ test('a resume after a close is refused', async () => {
   await leases.close();
   await assert.rejects(leases.resume(key), { code: 'SHUT_DOWN' });
 });
+
+test('a close while a key is used up releases the lease', async () => {
+  const store = inMemory();
+  const [here, there] = [store.manager(), store.manager()];
+  const key = await (await here.acquire('a')).detach();
+  await there.ready();
+  store.hang();
+  const refused = assert.rejects(there.resume(key), { code: 'SHUT_DOWN' });
+  await store.advance(0);
+  const closing = there.close();
+  await store.advance(0);
+  store.goOn();
+  await closing;
+  await refused;
+  assert.equal(await here.get('a'), undefined);
+});
