@@ -129,6 +129,25 @@ test('a close releases, and ends all listeners', async () => {
   assert.equal((await leases.events().next()).done, true);
 });
 
+test('a close tells of its leases at once, and a release of which nothing is heard is told too', async () => {
+  const store = inMemory();
+  const leases = store.manager();
+  const heard = hearing(store, leases.events());
+  const [lease] = [await leases.acquire('a'), await leases.acquire('b')];
+  await heard();
+  store.hang();
+  const releasing = assert.rejects(lease.release(), { code: 'UNKNOWN' });
+  await store.advance(10_000);
+  await releasing;
+  const told = (all) => all.map(({ event, name }) => `${event} ${name}`);
+  assert.deepEqual(told(await heard()).filter((it) => it.startsWith('released')), ['released a']);
+  const closing = leases.close();
+  assert.deepEqual(told(await heard()), ['released b']);
+  await store.advance(10_000);
+  assert.deepEqual((await closing).leftToExpire, ['b']);
+  store.goOn();
+});
+
 test('a listener that leaves its loop is forgotten', async () => {
   const store = inMemory();
   const leases = store.manager();
