@@ -3,8 +3,8 @@
 import type { Document } from 'mongodb';
 import { Wake } from './clock';
 import { Fault, Rules } from './core';
-import type { Engine } from './engine';
-import { LeaseBusyError, LeaseError, toError } from './errors';
+import { type Engine, refusedAsError } from './engine';
+import { LeaseBusyError, LeaseError, LeaseLostError, toError } from './errors';
 import type { LeaseInfo } from './info';
 import type { Lease } from './lease';
 import type { LeaseManager } from './manager';
@@ -157,10 +157,15 @@ class Ticks {
     private readonly work: (lease: Lease, tick: number) => unknown,
     private readonly options: StartOptions,
   ) {
-    const refused = checked(options, every);
-    if (refused) throw toError(refused);
+    refusedAsError(() => {
+      checkTypes(options, { signal: 'object', onError: 'function' });
+      checkSignal(options.signal);
+    });
+    if (every === undefined) {
+      throw toError(Fault.invalidOption('every', 'must be set for a job that is started'));
+    }
     this.job = job.until(options.signal);
-    this.every = every as number;
+    this.every = every;
   }
 
   async untilEnd(): Promise<void> {
@@ -192,8 +197,9 @@ class Ticks {
         return this.runTick(lease, begun);
       });
     } catch (error) {
-      // It is the signal's reason, or says that the manager is closed.
-      if (this.isStopped) return;
+      // It is the signal's reason, or says that the manager is closed. A run whose lease a close has ended was told.
+      const isEndOfAll = hasBegun ? this.engine.isClosing && isLoss(error) : this.isStopped;
+      if (isEndOfAll) return;
       const goesOn = hasBegun
         ? this.options.onError !== undefined
         : error instanceof LeaseError && error.isTransient;
@@ -232,13 +238,6 @@ class Ticks {
   }
 }
 
-function checked(options: StartOptions, every: number | undefined): Fault | undefined {
-  try {
-    checkTypes(options, { signal: 'object', onError: 'function' });
-    checkSignal(options.signal);
-  } catch (fault) {
-    return fault as Fault;
-  }
-  if (every !== undefined) return undefined;
-  return Fault.invalidOption('every', 'must be set for a job that is started');
+function isLoss(error: unknown): boolean {
+  return error instanceof LeaseLostError && error.reason === 'released';
 }

@@ -259,6 +259,27 @@ function stopping() {
   return { signal: controller.signal, stop: () => controller.abort() };
 }
 
+test('an error of the last run is told too', async () => {
+  const store = inMemory();
+  const leases = store.manager();
+  const thrown = new Error('no paper');
+  for (const told of [undefined, []]) {
+    const { signal, stop } = stopping();
+    const onError = told && ((error) => told.push(error));
+    const ticking = leases.job('a', { every: MINUTE }).start(
+      async () => {
+        stop();
+        throw thrown;
+      },
+      { signal, ...(onError && { onError }) },
+    );
+    const ended = ticking.catch((error) => error);
+    await store.advance(MINUTE);
+    assert.equal(await ended, told ? undefined : thrown);
+    assert.deepEqual(told ?? [thrown], [thrown]);
+  }
+});
+
 test('the ticks go on after an outage, and end with their signal at once', async () => {
   const store = inMemory();
   const leases = store.manager();
