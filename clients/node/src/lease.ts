@@ -266,11 +266,12 @@ export class Lease {
     const { engine, holding } = this;
     const { clock, releaser } = engine;
     engine.renewer.remove(this);
-    const wasValid = holding.isValid(clock.now());
+    const now = clock.now();
+    const wasValid = holding.isValid(now);
     // A close has ended it already.
     const isLost = !wasValid && holding.endedBy() !== 'released';
     const isOwnEnd = this.end();
-    const target = holding.toRelease(clock.now());
+    const target = holding.toRelease(now);
     const steps: ReleaseStep[] = target.keepsName() ? ['later'] : this.steps;
     const policy = engine.releasePolicy(isLost);
     try {

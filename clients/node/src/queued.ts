@@ -8,6 +8,7 @@ import { before } from './runner';
 import { Fault, type Info, type Promotion, Reply, type Request, WaitStep, Waiter } from './core';
 import type { Engine } from './engine';
 import { AttemptError, DatabaseError, UnknownOutcomeError, toError } from './errors';
+import type { LeaseEvent } from './events';
 import { Lease } from './lease';
 import type { Inherited, Ticket } from './local-queue';
 import { Stop, Stopped } from './retry';
@@ -190,13 +191,15 @@ export class QueuedCall {
     const isNotified = reply.tellsItsEnd() && engine.waiters.hasStream;
     const { ledBy } = this.ticket;
     this.isLed = ledBy > 0;
-    const ahead = reply.ahead() ?? 0;
-    const name = this.call.request.name();
-    if (!this.held) engine.events.report(() => ({ event: 'queued', name, ahead }));
+    if (!this.held) engine.events.report(() => this.queuedEvent(reply));
     this.held = reply.info(engine.manager);
     if (this.held) this.ticket.record(this.held);
     const poll = this.polls.next().value;
     return waiter.onRefused(this.clock.now(), reply, ledBy, isNotified, poll, this.recheckEvery());
+  }
+
+  private queuedEvent(reply: Reply): LeaseEvent {
+    return { event: 'queued', name: this.call.request.name(), ahead: reply.ahead() ?? 0 };
   }
 
   private recheckEvery(): number {

@@ -71,7 +71,8 @@ impl Resuming {
 
     /// The lease that is held from now on, where the reply shows that; `undefined` where nothing matched the key.
     pub fn holding(&self, reply: &Reply, manager: &Manager) -> Result<Option<Holding>, Fault> {
-        let Decoded::Resumed(Some((sent, seen))) = &reply.0 else { return Ok(None) };
+        let Decoded::Resumed(Some(resumed)) = &reply.0 else { return Ok(None) };
+        let (sent, seen) = resumed.as_ref();
         // The command has written it, in place of a damaged one.
         let ttl = seen.ttl_ms.map_or(manager.timing.ttl, from_millis);
         let timing = manager.timing_for(ttl)?;
@@ -83,8 +84,7 @@ impl Resuming {
     /// Whether the reply shows that nobody waits for the lease.
     #[wasm_bindgen(js_name = isAlone)]
     pub fn is_alone(&self, reply: &Reply) -> bool {
-        let Decoded::Resumed(Some((_, seen))) = &reply.0 else { return false };
-        seen.info.waiting == 0
+        matches!(&reply.0, Decoded::Resumed(Some(resumed)) if resumed.1.info.waiting == 0)
     }
 
     /// Reads the lease, for `refusal`.

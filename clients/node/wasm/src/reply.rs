@@ -27,7 +27,7 @@ pub(crate) enum Decoded {
     OtherFormat(Option<&'static str>),
     Token(Option<Timestamp>),
     EndedLater(bool),
-    Resumed(Option<(Instant, LeaseSnapshot)>),
+    Resumed(Option<Box<(Instant, LeaseSnapshot)>>),
     Done,
 }
 
@@ -52,12 +52,17 @@ decoded! {
     OtherFormat: Option<&'static str>,
     Token: Option<Timestamp>,
     EndedLater: bool,
-    Resumed: Option<(Instant, LeaseSnapshot)>,
 }
 
 impl From<AcquireReply> for Decoded {
     fn from(reply: AcquireReply) -> Decoded {
         Decoded::Acquire(Box::new(reply))
+    }
+}
+
+impl From<Option<(Instant, LeaseSnapshot)>> for Decoded {
+    fn from(resumed: Option<(Instant, LeaseSnapshot)>) -> Decoded {
+        Decoded::Resumed(resumed.map(Box::new))
     }
 }
 
