@@ -78,7 +78,10 @@ export interface AcquireOptions {
   holdAtLeast?: number;
   /** The label of the holder. Defaults to the manager's. */
   owner?: string;
-  /** The lease's value, by which it can be released. Nobody else may use it. Defaults to fresh random bits. */
+  /**
+   * The lease's value, by which it can be released. Two calls with one name and one value are one holder, in all
+   * processes: the second one is granted the lease again (`isGrantedAgain`). Defaults to fresh random bits.
+   */
   value?: string;
   /** How many permits of this name may be in use while this lease is held, from 1 to 1,000. */
   limit?: number;

@@ -195,6 +195,35 @@ test('each tick is run once over all processes, by the clock of the server', asy
   await Promise.all(all);
 });
 
+test('processes that come to a tick late, up to its end, do not run it again', async () => {
+  const store = inMemory();
+  const runs = [];
+  const first = tickOf(store, MINUTE);
+  const pods = [0, 13, 26, 39, 52].map((seconds) => {
+    const leases = store.manager();
+    const acquire = leases.acquire.bind(leases);
+    leases.acquire = async (...told) => {
+      const { clock } = store;
+      await new Promise((resolve) => clock.timer(clock.now() + seconds * 1e6, resolve));
+      return acquire(...told);
+    };
+    return leases;
+  });
+  const work = (_lease, tick) => void runs.push(tick - first);
+  const all = pods.map((leases) => leases.job('job', { every: MINUTE }).start(work));
+  await store.advance(8 * MINUTE);
+  assert.deepEqual(runs, [1, 2, 3, 4, 5, 6, 7, 8]);
+  // The control: without a least time each of them runs the job.
+  const { length } = runs;
+  const controls = pods.map((leases) => leases.job('control').run(work));
+  await store.advance(MINUTE);
+  await Promise.all(controls);
+  assert.equal(runs.length - length, 5 + 1);
+  await Promise.all(pods.map((leases) => leases.close()));
+  await store.advance(MINUTE);
+  await Promise.all(all);
+});
+
 test('a process whose timer is late by most of a tick does not run it again', async () => {
   const store = inMemory();
   const runs = [];
