@@ -126,7 +126,7 @@ export class Leadership {
       return result;
     } finally {
       end.forget();
-      // A release that is not confirmed is retried in the background. That of a lost lease delays the news of no loss.
+      // A release that is not confirmed is retried in the background. One of a lost lease is not waited for.
       const isHeld = lease.isValid();
       const releasing = this.release().catch(() => undefined);
       if (isHeld) await releasing;

@@ -13,8 +13,8 @@ import type { Attempt, AttemptTime } from './runner';
 import { Transactions, type Work } from './transaction';
 
 /**
- * What takes up a detached lease in another process, once. Anybody who has it can release the lease. It is JSON as it
- * is, also for a process of the Rust library.
+ * The key of a detached lease: another process takes the lease up with it, once. Anybody who has it can release the
+ * lease. It is JSON as it is, also for a process of the Rust library.
  */
 export interface LeaseKey {
   name: string;

@@ -45,7 +45,7 @@ async function resumeNow(engine: Engine, resuming: Resuming): Promise<Lease> {
   const steps = GIVE_BACK[isAlone ? 'alone' : 'besideOthers'] as ReleaseStep[];
   const lease = new Lease(engine, holding, resuming.token(), steps, undefined);
   if (engine.isClosing) {
-    // What is not confirmed ends with its ttl.
+    // A release that is not confirmed leaves it to its ttl.
     await lease.release().catch(() => undefined);
     engine.checkOpen();
   }

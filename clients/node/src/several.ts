@@ -24,7 +24,7 @@ export interface AcquireAllOptions {
   wait?: number;
   /** How long each lease lasts without a renewal. Defaults to the manager's. */
   ttl?: number;
-  /** Ends the call. What it has is given back. */
+  /** Ends the call, which gives back all that it has. */
   signal?: AbortSignal;
   /** The label of the holder. Defaults to the manager's. */
   owner?: string;

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inMemory } from '../index.mjs';
 
-/** Begins to listen. What it returns gives all that was heard since. */
+/** Begins to listen, and returns a function that gives all that was heard since. */
 function hearing(store, listener) {
   const heard = [];
   void (async () => {
