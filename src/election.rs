@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use futures_util::stream;
 use mongo_lease_core::info::LeaseInfo;
+use mongo_lease_core::rules::leader_notice;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
@@ -19,11 +20,6 @@ use crate::manager::LeaseManager;
 use crate::release::Released;
 use crate::telemetry::Term;
 
-/// The default of [`Election::notice`] is the ttl divided by this.
-const NOTICE_SHARE: u32 = 6;
-/// The upper bound of [`Election::notice`] is the ttl divided by this. A renewal is sent after a third of the ttl
-/// and may take a while: a leader that stops earlier would stop while all is well.
-const NOTICE_SHARE_MAX: u32 = 2;
 /// How often an observer queries, by default.
 const LOOK_EVERY_DEFAULT: Duration = Duration::from_secs(1);
 /// The shortest time between two queries of an observer.
@@ -394,8 +390,7 @@ impl Leadership {
     fn notice(&self) -> Duration {
         let left_ms = u64::try_from(self.lease.remaining().as_millis()).unwrap_or(u64::MAX);
         let whole_ms = self.whole_ms.fetch_max(left_ms, Ordering::Relaxed).max(left_ms);
-        let whole = Duration::from_millis(whole_ms);
-        self.notice.unwrap_or(whole / NOTICE_SHARE).min(whole / NOTICE_SHARE_MAX)
+        leader_notice(self.notice, Duration::from_millis(whole_ms))
     }
 
     async fn near_end(&self) {

@@ -21,6 +21,8 @@ const SHARE_METADATA_BYTES_MAX: usize = 256;
 const METADATA_DEPTH_MAX: usize = 16;
 /// The default maximum of concurrent commands of a manager. The driver's pool has 10 connections by default.
 pub(crate) const MAX_IN_FLIGHT_DEFAULT: usize = 10;
+/// The most names that are acquired together.
+const NAMES_MAX: usize = 1_000;
 /// The largest allowed value: more connections than any server has for one process.
 const MAX_IN_FLIGHT_MAX: usize = 10_000;
 
@@ -296,6 +298,34 @@ pub(crate) fn check_hold(longest: Option<Duration>, shortest: Option<Duration>) 
     if shortest.is_some_and(|shortest| shortest > timing::TTL_MAX) {
         let reason = format!("must be at most {}", human(timing::TTL_MAX));
         return Err(Error::invalid_option("hold_at_least", reason));
+    }
+    Ok(())
+}
+
+/// The names in the order of their bytes, if they are fit to be acquired together.
+pub(crate) fn sorted_names(mut names: Vec<String>) -> Result<Vec<String>> {
+    names.sort_unstable();
+    let refused = |reason: String| Err(Error::invalid_option("names", reason));
+    match names.len() {
+        0 => return refused("must not be empty".to_owned()),
+        1..=NAMES_MAX => {}
+        many => return refused(format!("must be at most {NAMES_MAX}, and are {many}")),
+    }
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return refused(format!("{:?} is named twice", twice[0]));
+    }
+    names.iter().try_for_each(|name| check_name(name))?;
+    Ok(names)
+}
+
+/// Checks the least and the most time of a scheduled job.
+pub(crate) fn check_job(at_least: Option<Duration>, at_most: Option<Duration>) -> Result<()> {
+    if let (Some(shortest), Some(longest)) = (at_least, at_most)
+        && shortest > longest
+    {
+        let (shortest, longest) = (human(shortest), human(longest));
+        let reason = format!("{shortest} is longer than `at_most`, which is {longest}");
+        return Err(Error::invalid_option("at_least", reason));
     }
     Ok(())
 }

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::info::{LeaseInfo, human};
+use mongo_lease_core::info::LeaseInfo;
 use serde::Serialize;
 
 use crate::acquire::{Acquire, Attempt};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
+use crate::options::check_job;
 
 /// A job that every machine's scheduler starts, and that only one machine runs.
 ///
@@ -134,13 +135,7 @@ impl ScheduledJob {
     where
         W: AsyncFnOnce(&Lease) -> T,
     {
-        if let (Some(shortest), Some(longest)) = (self.at_least, self.at_most)
-            && shortest > longest
-        {
-            let (shortest, longest) = (human(shortest), human(longest));
-            let reason = format!("{shortest} is longer than `at_most`, which is {longest}");
-            return Err(Error::invalid_option("at_least", reason));
-        }
+        check_job(self.at_least, self.at_most)?;
         let lease = match self.acquire.clone().try_once().await? {
             Attempt::Granted(lease) => lease,
             Attempt::Busy(held) => return Ok(Run::Skipped(held)),

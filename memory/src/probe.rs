@@ -30,8 +30,8 @@ always!(
 impl InMemory for Hello {
     const KIND: Option<CommandKind> = Some(CommandKind::Read);
 
-    fn carry_out(&self, _leases: &mut Collection<'_>, _sent: Instant) -> Topology {
-        Topology { has_oplog: true, is_router: false }
+    fn carry_out(&self, leases: &mut Collection<'_>, _sent: Instant) -> Topology {
+        Topology { has_oplog: true, is_router: false, now_ms: Some(leases.now_ms()) }
     }
 }
 

@@ -20,9 +20,7 @@ use crate::acquire::{Acquire, Attempt};
 use crate::error::{Error, Result};
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
-use crate::options::check_name;
-
-const NAMES_MAX: usize = 1_000;
+use crate::options::sorted_names;
 
 /// A call for the leases of several names: set its options, then `.await` it.
 ///
@@ -128,29 +126,12 @@ impl AcquireAll {
         Ok(output)
     }
 
-    /// The names in their order, if they are fit to be acquired together.
-    fn sorted_names(&self) -> Result<Vec<String>> {
-        let mut names = self.names.clone();
-        names.sort_unstable();
-        let refused = |reason: String| Err(Error::invalid_option("names", reason));
-        match names.len() {
-            0 => return refused("must not be empty".to_owned()),
-            1..=NAMES_MAX => {}
-            many => return refused(format!("must be at most {NAMES_MAX}, and are {many}")),
-        }
-        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-            return refused(format!("{:?} is named twice", twice[0]));
-        }
-        names.iter().try_for_each(|name| check_name(name))?;
-        Ok(names)
-    }
-
     fn acquire(&self, name: &str) -> Acquire {
         self.each.clone().of_name(name)
     }
 
     async fn wait_for_all(self) -> Result<LeaseSet> {
-        let names = self.sorted_names()?;
+        let names = sorted_names(self.names.clone())?;
         let clock = self.leases.clock();
         let wait = self.wait.unwrap_or_else(|| self.leases.default_wait());
         let started = clock.now();

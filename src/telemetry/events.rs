@@ -3,15 +3,13 @@
 use std::time::Duration;
 
 use mongo_lease_core::info::as_millis;
+use mongo_lease_core::rules::EVENTS_BACKLOG;
 use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 use tokio::sync::broadcast;
 
 use crate::error::LostReason;
 use crate::token::Token;
-
-/// How many events a listener may be behind before it misses some.
-const BACKLOG: usize = 1024;
 
 /// An event of a lease, or of the manager's change stream.
 ///
@@ -112,7 +110,7 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) fn new() -> Events {
-        Events { sender: broadcast::Sender::new(BACKLOG) }
+        Events { sender: broadcast::Sender::new(EVENTS_BACKLOG) }
     }
 
     /// Sends an event to all listeners. An error says that there is none.

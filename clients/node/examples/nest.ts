@@ -1,14 +1,19 @@
 // A job on one of many pods: `@Leased('report:daily')` runs the method while this pod has the lease. The call returns
 // at once where another process has it. On shutdown the pod tells its jobs, waits for them, and releases their leases.
 //
-// It excludes runs at the same time, and not a second run after the first one: `cron.mjs` runs each tick once.
+// With `@nestjs/schedule` it goes below `@Cron`. There the name has to stay taken for longer than the clocks of the pods
+// differ, or a late pod runs a short job again:
+//
+//     @Cron('0 3 * * *')
+//     @Leased('report:daily', { atLeast: 60_000 })
+//     async daily(): Promise<void> { … }
 
 import 'reflect-metadata';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Inject, Injectable, Module } from '@nestjs/common';
 import type { DynamicModule, OnApplicationShutdown } from '@nestjs/common';
 import type { Db } from 'mongodb';
-import { type AcquireOptions, type Lease, LeaseManager, type ManagerOptions } from 'mongo-lease';
+import { type JobOptions, type Lease, LeaseManager, type ManagerOptions } from 'mongo-lease';
 
 /** What a running job has. */
 export interface Job {
@@ -35,7 +40,7 @@ export class LeasedJobs implements OnApplicationShutdown {
   constructor(@Inject(LeaseManager) private readonly leases: LeaseManager) {}
 
   /** Does the work if this pod gets the lease. Throws a `LeaseLostError` if the lease was lost before the end. */
-  async run(name: string, options: AcquireOptions, work: () => Promise<void>): Promise<void> {
+  async run(name: string, options: JobOptions, work: () => Promise<void>): Promise<void> {
     if (this.shutdown.signal.aborted) return;
     const job = this.runLeased(name, options, work);
     this.jobs.add(job);
@@ -48,15 +53,14 @@ export class LeasedJobs implements OnApplicationShutdown {
 
   private async runLeased(
     name: string,
-    options: AcquireOptions,
+    options: JobOptions,
     work: () => Promise<void>,
   ): Promise<void> {
-    await using lease = await this.leases.tryAcquire(name, options);
-    if (!lease || this.shutdown.signal.aborted) return;
-    const signal = AbortSignal.any([lease.signal, this.shutdown.signal]);
-    await running.run({ lease, signal }, work);
-    // What was done without the lease is not told as done.
-    lease.check();
+    await this.leases.job(name, options).run(async (lease) => {
+      if (this.shutdown.signal.aborted) return;
+      const signal = AbortSignal.any([lease.signal, this.shutdown.signal]);
+      await running.run({ lease, signal }, work);
+    });
   }
 
   async onApplicationShutdown(): Promise<void> {
@@ -71,7 +75,7 @@ const JOBS = Symbol('the jobs of this pod');
 type Method<A extends unknown[]> = (...args: A) => Promise<void>;
 
 /** Runs the method in one process at a time. It needs `LeaseModule` among the application's imports. */
-export function Leased(name: string, options: Omit<AcquireOptions, 'wait'> = {}) {
+export function Leased(name: string, options: JobOptions = {}) {
   return <A extends unknown[]>(
     target: object,
     _key: string | symbol,

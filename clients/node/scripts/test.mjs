@@ -11,7 +11,10 @@ import { fileURLToPath } from 'node:url';
 import { cargo, targetFolder } from './core.mjs';
 
 // In memory and in its own time, or without any: no fault, no load, and no wait.
-const QUICK = ['arguments', 'bounds', 'clock', 'errors', 'fakes', 'memory', 'texts'];
+const QUICK = [
+  'arguments', 'bounds', 'campaign', 'clock', 'detach', 'errors', 'events', 'fakes', 'jobs', 'memory', 'own-value',
+  'several', 'texts',
+];
 
 const here = resolve(dirname(fileURLToPath(import.meta.url)), '..');
 const tests = join(here, 'test');

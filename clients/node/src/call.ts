@@ -22,7 +22,7 @@ import type { Attempt, AttemptTime } from './runner';
 const DUPLICATE_KEY = 11_000;
 
 /** How a release finds its grant; see `release.ts`. */
-const GIVE_BACK: Record<string, ReleaseStep[]> = {
+export const GIVE_BACK: Record<string, ReleaseStep[]> = {
   alone: ['delete', 'anywhere'],
   besideOthers: ['besideOthers', 'delete', 'anywhere'],
   maybeAlone: ['delete', 'heldOrQueued'],
@@ -160,7 +160,8 @@ export class Call {
   private async accept(reply: Reply, policy: Policy, stop: Stop): Promise<Lease | undefined> {
     const { engine, request } = this;
     engine.noteContended(request.name(), reply.waiting() > 0);
-    const holding = Holding.granted(request, reply);
+    let now = engine.clock.now();
+    const holding = Holding.granted(request, reply, now);
     if (!holding) return undefined;
     let token = reply.token();
     if (token === undefined) {
@@ -170,18 +171,20 @@ export class Call {
       token = (await untilAnswered(engine.clock, policy, send, undefined, stop)).reply.token();
       if (token === undefined) return undefined;
       if (stop.isStopped) throw new Stopped();
+      now = engine.clock.now();
     }
     const hint = holding.isAlone(reply) ? 'alone' : 'besideOthers';
-    return this.hold(holding, token, hint, false, reply.sent());
+    return this.hold(holding, token, hint, false, reply.sent(), now);
   }
 
   /** Makes a lease of a promotion that is valid for `term` milliseconds at first. */
   acceptPromotion(promotion: Promotion, term: number): Lease | undefined {
     const { engine, request } = this;
     engine.noteContended(request.name(), true);
-    const holding = Holding.promoted(request, promotion, term, engine.clock.now());
+    const now = engine.clock.now();
+    const holding = Holding.promoted(request, promotion, term, now);
     // A promotion implies a queue; assume more waiters.
-    return this.hold(holding, promotion.token(), 'besideOthers', true, promotion.sent());
+    return this.hold(holding, promotion.token(), 'besideOthers', true, promotion.sent(), now);
   }
 
   private hold(
@@ -190,17 +193,19 @@ export class Call {
     hint: string,
     isPromotion: boolean,
     sent: number,
+    now: number,
   ): Lease | undefined {
     const { engine, attempts } = this;
     // A promotion and an answer may come at once, and mean one grant.
     if (this.lease) return this.lease;
-    if (engine.isClosing || !holding.isValid(engine.clock.now())) return undefined;
+    if (engine.isClosing || !holding.isValid(now)) return undefined;
     // In most cases the call can bring no other grant, and the lease need not remember it.
     const call = attempts.hasOneGrantOnly(isPromotion, sent) ? undefined : this;
     if (!attempts.accept(holding.grantId(), isPromotion, sent)) return undefined;
     const lease = new Lease(engine, holding, token, GIVE_BACK[hint], call);
     engine.renewer.add(lease);
     this.lease = lease;
+    lease.report((name, granted) => ({ event: 'granted', name, token: granted }));
     return lease;
   }
 

@@ -31,6 +31,8 @@ export {
   Reopening,
   Reply,
   Request,
+  Resuming,
+  Rules,
   Scope,
   Slots,
   Store,

@@ -5,6 +5,7 @@ import type { Clock } from './clock';
 import { asLeaseError } from './call';
 import { Command, Constants, Failure, Fault, type Info, Manager, Next, type Reply } from './core';
 import { AttemptError, toError } from './errors';
+import { Events } from './events';
 import { Heart } from './heartbeat';
 import { LocalQueues } from './local-queue';
 import { type ManagerOptions, checkManagerOptions, settingsOf } from './options';
@@ -40,6 +41,7 @@ export class Engine {
   readonly renewer: Renewer;
   readonly releaser: Releaser;
   readonly localQueues = new LocalQueues();
+  readonly events = new Events();
   readonly waiters: Waiters;
   readonly maxClockSkew: number;
   hasOplog = true;
@@ -218,16 +220,31 @@ export class Engine {
     command: () => Command,
     policy: Policy = this.policy(),
     ends?: (failure: Failure) => boolean,
+    signal?: AbortSignal,
   ): Promise<Reply> {
     const attempt = (time: AttemptTime): Attempt =>
       this.runner.start(command(), time, { isLookOnly: true });
     const stop = new Stop();
-    const forget = this.onClosing(() => stop.stop());
+    const goes = (): void => stop.stop();
+    const forget = [onAbort(signal, goes), this.onClosing(goes)];
     try {
       if (this.isClosing) throw new Stopped();
       return (await untilAnswered(this.clock, policy, attempt, ends, stop)).reply;
     } finally {
-      forget();
+      forget.forEach((each) => each());
+    }
+  }
+
+  /** The clock of the primary, in milliseconds since 1970. */
+  async serverNow(signal?: AbortSignal): Promise<number> {
+    const hello = (): Command => Command.hello();
+    try {
+      await this.ready(this.policy().deadline, signal);
+      const now = (await this.look(hello, this.policy(), undefined, signal)).now();
+      if (now === undefined) throw toError(Fault.unsupported('the server does not tell its time'));
+      return now;
+    } catch (error) {
+      throw error instanceof Stopped ? toError(Fault.shutDown()) : asLeaseError(error);
     }
   }
 
@@ -292,7 +309,7 @@ export class Engine {
     this.waiters.abandonAll();
     this.closingCallbacks.forEach((callback) => callback());
     const leases = this.renewer.leases();
-    leases.forEach((lease) => lease.end());
+    for (const lease of leases) if (lease.end()) lease.tellReleased();
     const left = new Set(leases);
     const ending = leases.map((lease) => lease.release().then(() => left.delete(lease), () => {}));
     await before(clock, deadline, Promise.all(ending));
@@ -302,6 +319,7 @@ export class Engine {
     this.renewer.stop();
     this.waiters.stop();
     runner.close();
+    this.events.close();
     return {
       released: leases.length - left.size,
       leftToExpire: [...left].map((lease) => lease.name),

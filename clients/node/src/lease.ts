@@ -6,13 +6,27 @@ import { asLeaseError, type Call } from './call';
 import { Fault, type Holding } from './core';
 import type { AnySession } from './driver';
 import type { Engine } from './engine';
-import { invalidOption, toError, withCaller } from './errors';
+import { type LostReason, invalidOption, toError, withCaller } from './errors';
+import type { LeaseEvent } from './events';
 import { check } from './options';
 import type { Released } from './outcomes';
 import type { ReleaseStep } from './release';
 import { oneAttempt, untilAnswered } from './retry';
 import type { Attempt, AttemptTime } from './runner';
 import { Transactions, type Work } from './transaction';
+
+/**
+ * The key of a detached lease: another process takes the lease up with it, once. Anybody who has it can release the
+ * lease. It is JSON as it is, also for a process of the Rust library.
+ */
+export interface LeaseKey {
+  name: string;
+  value: string;
+  /** Which grant of the lease. */
+  grant: string;
+  /** The fencing token, as a text. */
+  token: string;
+}
 
 const NOT_IN_TRANSACTION =
   'has no transaction in progress, and outside of one a guard does nothing: call it within `withTransaction`, and give it ' +
@@ -31,6 +45,8 @@ export class Lease {
   private releasing: Promise<Released> | undefined;
   /** Once it is released: whether it was valid then. */
   private isGivenBack: boolean | undefined;
+  private isEndTold = false;
+  private isReleaseTold = false;
 
   /** @internal */
   constructor(
@@ -60,6 +76,14 @@ export class Lease {
   /** Whether others may hold the name at the same time. */
   get isShared(): boolean {
     return this.holding.isShared();
+  }
+
+  /**
+   * Whether a lease with this name and the same own `value` was held already. Then both are one holder: each works with
+   * the lease, and the release of one ends that of the other, which learns it at its next renewal.
+   */
+  get isGrantedAgain(): boolean {
+    return this.holding.isAgain();
   }
 
   /**
@@ -220,6 +244,29 @@ export class Lease {
     }
   }
 
+  /**
+   * Detaches the lease from this handle without releasing it: renews it once more, so that it stays held for its whole
+   * ttl from now on, or until `leases.resume(key)` takes it up, in this process or another one. After an error there is
+   * no key, and the lease is what it was.
+   */
+  async detach(): Promise<LeaseKey> {
+    const { engine, holding } = this;
+    if (holding.isShared()) {
+      const why = 'a key names one holder of an exclusive lease';
+      throw toError(Fault.unsupported(`\`detach\` works for exclusive leases only: ${why}`));
+    }
+    await this.renew();
+    // A release, or a close, came first.
+    if (this.releasing) this.check();
+    engine.renewer.remove(this);
+    this.isGivenBack = true;
+    // A late attempt of its call that finds this grant leaves it alone.
+    this.releasing = Promise.resolve('notHeld');
+    this.end();
+    const { name, value, grantedToken } = this;
+    return { name, value, grant: holding.grantId(), token: String(grantedToken) };
+  }
+
   /** @internal Whether its holder has released it before its end. */
   get hasEndedInTime(): boolean {
     return this.isGivenBack === true;
@@ -229,17 +276,22 @@ export class Lease {
     const { engine, holding } = this;
     const { clock, releaser } = engine;
     engine.renewer.remove(this);
-    const wasValid = holding.isValid(clock.now());
+    const now = clock.now();
+    const wasValid = holding.isValid(now);
     // A close has ended it already.
     const isLost = !wasValid && holding.endedBy() !== 'released';
-    this.end();
-    const target = holding.toRelease();
+    const isOwnEnd = this.end();
+    const target = holding.toRelease(now);
+    const steps: ReleaseStep[] = target.keepsName() ? ['later'] : this.steps;
     const policy = engine.releasePolicy(isLost);
     try {
-      return await releaser.release(target, this.steps, policy, wasValid);
+      const released = await releaser.release(target, steps, policy, wasValid);
+      if (released === 'released') this.tellReleased();
+      return released;
     } catch (error) {
+      if (isOwnEnd) this.tellReleased();
       const until = holding.renewedUntil() + engine.maxClockSkew * 1e3;
-      if (!(error instanceof Fault)) releaser.inBackground(target, this.steps, until);
+      if (!(error instanceof Fault)) releaser.inBackground(target, steps, until);
       throw error;
     } finally {
       this.call?.settle();
@@ -265,10 +317,36 @@ export class Lease {
     return `Lease ${inspect({ ...shown, token: BigInt(token) }, { breakLength: Infinity })}`;
   }
 
-  /** @internal Ends the lease at its holder's wish: from here on nobody believes in it. */
-  end(): void {
-    this.holding.end();
+  /** @internal In which of the periods of so many milliseconds it was granted, by the server's clock. */
+  grantedIn(period: number): number | undefined {
+    const at = this.holding.acquiredAt();
+    return at === undefined ? undefined : Math.floor(at / period);
+  }
+
+  /** @internal Its name stays taken until this date of the server's clock at least, also after an earlier release. */
+  holdUntil(date: number): void {
+    this.holding.holdUntil(date, this.engine.clock.now());
+  }
+
+  /** @internal Ends the lease at its holder's wish: from here on nobody believes in it. False if it had ended. */
+  end(): boolean {
+    const isFirst = this.holding.end();
+    // It is no loss.
+    this.isEndTold = true;
     this.tellEnd();
+    return isFirst;
+  }
+
+  /** @internal Tells listeners that its holder has given it up. */
+  tellReleased(): void {
+    if (this.isReleaseTold) return;
+    this.isReleaseTold = true;
+    this.report((name, token) => ({ event: 'released', name, token }));
+  }
+
+  /** @internal Tells listeners of it. */
+  report(make: (name: string, token: string) => LeaseEvent): void {
+    this.engine.events.report(() => make(this.name, String(this.grantedToken)));
   }
 
   /** @internal Lets the rules look at the clock. */
@@ -283,9 +361,17 @@ export class Lease {
   tellEnd(): void {
     const { controller } = this;
     this.transactions?.notify();
+    if (!this.isEndTold && this.engine.events.areHeard) this.tellLoss();
     if (!controller || controller.signal.aborted) return;
     const lost = this.holding.lost();
     if (lost) controller.abort(toError(lost));
+  }
+
+  private tellLoss(): void {
+    const reason = this.holding.endedBy() as LostReason | undefined;
+    if (reason === undefined) return;
+    this.isEndTold = true;
+    this.report((name, token) => ({ event: 'lost', name, token, reason }));
   }
 }
 

@@ -3,12 +3,15 @@
 import { inspect } from 'node:util';
 import { BSON } from 'mongodb';
 import { Call, asLeaseError } from './call';
+import { type CampaignOptions, Leadership, checkCampaign } from './campaign';
 import { Command, Fault, type Info, Reply, Request, Target } from './core';
 import type { AnyDb, MongooseConnection } from './driver';
 import { Engine, refusedAsError } from './engine';
 import { AttemptError, toError } from './errors';
+import type { LeaseEvent } from './events';
 import { type LeaseInfo, toInfo } from './info';
-import { Lease } from './lease';
+import { Job, type JobOptions, leaseOptionsOf } from './job';
+import { Lease, type LeaseKey } from './lease';
 import {
   type AcquireOptions,
   type ListOptions,
@@ -24,9 +27,11 @@ import {
 } from './options';
 import type { CloseReport, Released } from './outcomes';
 import { QueuedCall } from './queued';
+import { resume, resumingOf } from './resume';
 import { Stop, Stopped } from './retry';
 import { type Backend, randomHex } from './runner';
 import { ServerBackend } from './server';
+import { type AcquireAllOptions, AllCall, type Calls, type LeaseSet, checkAll } from './several';
 import { onAbort, throwIfAborted } from './signals';
 
 /** Grants leases. One for each collection and process is enough. */
@@ -70,7 +75,17 @@ export class LeaseManager {
       throw toError(Fault.busy(engine.infoOf(outcome) as Info));
     }
     const started = engine.clock.rough();
-    const deadline = started + wait * 1e3;
+    return this.untilGranted(name, make, started, started + wait * 1e3, signal);
+  }
+
+  private async untilGranted(
+    name: string,
+    make: MakeRequest,
+    started: number,
+    deadline: number,
+    signal: AbortSignal | undefined,
+  ): Promise<Lease> {
+    const { engine } = this;
     try {
       await engine.ready(deadline, signal);
     } catch (error) {
@@ -79,7 +94,26 @@ export class LeaseManager {
       const why = error.failure.fault();
       throw toError(Fault.waitTimeout(name, waited, false, undefined, why), error.source);
     }
-    return new QueuedCall(engine, make(engine.hasOplog), deadline, signal).wait();
+    return new QueuedCall(engine, make(engine.hasOplog), deadline, signal, started).wait();
+  }
+
+  /**
+   * Acquires the leases of several names, all or none, and waits for them, by default for up to 30 s in all. Calls for
+   * overlapping names never wait for each other in a circle, provided that their callers hold no other lease.
+   */
+  async acquireAll(names: string[], options: AcquireAllOptions = {}): Promise<LeaseSet> {
+    const { engine } = this;
+    const [sorted, checked] = refusedAsError(() => checkAll(names, options));
+    const { signal, wait = engine.manager.time('wait'), ...each } = checked;
+    // The options are refused before anything is sent.
+    this.requests(sorted[0] as string, each, wait > 0);
+    throwIfAborted(signal);
+    const calls: Calls = {
+      attempt: (name, stop) => this.attempt(this.requests(name, each, false), stop),
+      wait: (name, started, deadline, stop) =>
+        this.untilGranted(name, this.requests(name, each, true), started, deadline, stop),
+    };
+    return new AllCall(engine, sorted, wait, signal, calls).untilAll();
   }
 
   /** Tries once to acquire a lease. Returns nothing where another holder has it, or others wait for it. */
@@ -145,10 +179,42 @@ export class LeaseManager {
     }
   }
 
+  /**
+   * Takes up a detached lease, if it is still held: renews it, and holds it from now on. A key works once. Throws a
+   * `LeaseLostError` if the lease has expired, has another holder, or was resumed before.
+   */
+  async resume(key: LeaseKey): Promise<Lease> {
+    const { engine } = this;
+    const resuming = refusedAsError(() => resumingOf(key, engine.manager));
+    return resume(engine, resuming);
+  }
+
+  /** The events of this manager's leases from now on, until `close`. A slow listener is told how many it has missed. */
+  events(): AsyncIterableIterator<LeaseEvent> {
+    return this.engine.events.listen();
+  }
+
+  /**
+   * Takes part in an election, and waits without a limit until this process leads. Then `leadership.run(work)` tells
+   * the work to stop while it still leads.
+   */
+  async campaign(name: string, options: CampaignOptions = {}): Promise<Leadership> {
+    const { notice: _, ...each } = refusedAsError(() => checkCampaign(options));
+    const lease = await this.acquire(name, { ...each, wait: Infinity });
+    return new Leadership(this.engine, lease, options);
+  }
+
   /** The permits of a name, of which at most `limit` are in use at a time, over all processes. */
   semaphore(name: string, limit: number): Semaphore {
     this.requests(name, { limit: check('limit', limit, 'count') }, false)(true).free();
     return new Semaphore(this, name, limit);
+  }
+
+  /** A job that every process starts, and that one process runs: by its own ticks, or by your scheduler's. */
+  job(name: string, options: JobOptions = {}): Job {
+    const leaseOptions = refusedAsError(() => leaseOptionsOf(options));
+    this.requests(name, leaseOptions, false);
+    return new Job(this, this.engine, name, options.every, leaseOptions);
   }
 
   /** Reads the state of a lease; nothing if it is not held. */
@@ -224,6 +290,14 @@ export class LeaseManager {
   }
 
   private async askOnce(make: MakeRequest, signal?: AbortSignal): Promise<Lease | Reply> {
+    try {
+      return await this.attempt(make, signal);
+    } catch (error) {
+      throw asLeaseError(error);
+    }
+  }
+
+  private async attempt(make: MakeRequest, signal?: AbortSignal): Promise<Lease | Reply> {
     const { engine } = this;
     const { deadline } = engine.policy(make(true).attemptTimeout() * 2);
     const stop = new Stop();
@@ -235,7 +309,7 @@ export class LeaseManager {
       call = new Call(engine, make(engine.hasOplog), false);
       return await call.untilAnswered(deadline, undefined, stop);
     } catch (error) {
-      if (!(error instanceof Stopped)) throw asLeaseError(error);
+      if (!(error instanceof Stopped)) throw error;
       throwIfAborted(signal);
       throw toError(Fault.shutDown());
     } finally {

@@ -73,9 +73,18 @@ export interface AcquireOptions {
   renew?: boolean;
   /** The longest time for which the lease is held, however often it is renewed. */
   maxHold?: number;
+  /**
+   * How long the name stays taken at least, counted from the grant, also after an earlier release: for jobs that run in
+   * less time than the clocks of their machines differ by. At most 366 days. A process that crashes leaves the name taken
+   * for the ttl only. For exclusive leases.
+   */
+  holdAtLeast?: number;
   /** The label of the holder. Defaults to the manager's. */
   owner?: string;
-  /** The lease's value, by which it can be released. Nobody else may use it. Defaults to fresh random bits. */
+  /**
+   * The lease's value, by which it can be released. Two calls with one name and one value are one holder, in all
+   * processes: the second one is granted the lease again (`isGrantedAgain`). Defaults to fresh random bits.
+   */
   value?: string;
   /** How many permits of this name may be in use while this lease is held, from 1 to 1,000. */
   limit?: number;
@@ -147,6 +156,7 @@ const OF_PERMIT: Options<PermitOptions> = {
   metadata: 'document',
   renew: 'boolean',
   maxHold: 'millis',
+  holdAtLeast: 'millis',
   owner: 'string',
   value: 'string',
   permits: 'count',

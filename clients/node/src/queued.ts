@@ -8,6 +8,7 @@ import { before } from './runner';
 import { Constants, Fault, type Info, type Promotion, Reply, type Request, WaitStep, Waiter } from './core';
 import type { Engine } from './engine';
 import { AttemptError, DatabaseError, UnknownOutcomeError, toError } from './errors';
+import type { LeaseEvent } from './events';
 import { Lease } from './lease';
 import type { Inherited, Ticket } from './local-queue';
 import { Stop, Stopped } from './retry';
@@ -37,6 +38,8 @@ export class QueuedCall {
     request: Request,
     private readonly deadline: number,
     private readonly signal: AbortSignal | undefined,
+    /** When its caller began to wait. */
+    private readonly started = engine.clock.rough(),
   ) {
     this.call = new Call(engine, request, true);
     this.waiter = new Waiter(request, deadline, engine.waiters.waiterTtl);
@@ -188,10 +191,15 @@ export class QueuedCall {
     const isNotified = reply.tellsItsEnd() && engine.waiters.hasStream;
     const { ledBy } = this.ticket;
     this.isLed = ledBy > 0;
+    if (!this.held) engine.events.report(() => this.queuedEvent(reply));
     this.held = reply.info(engine.manager);
     if (this.held) this.ticket.record(this.held);
     const poll = this.polls.next().value;
     return waiter.onRefused(this.clock.now(), reply, ledBy, isNotified, poll, this.recheckEvery());
+  }
+
+  private queuedEvent(reply: Reply): LeaseEvent {
+    return { event: 'queued', name: this.call.request.name(), ahead: reply.ahead() ?? 0 };
   }
 
   private recheckEvery(): number {
@@ -222,7 +230,7 @@ export class QueuedCall {
   private timeout(source?: unknown): Error {
     const { call, ticket, clock } = this;
     const held = (this.held ?? ticket.lastSeen)?.copy();
-    const waited = (clock.now() - call.started) / 1e3;
+    const waited = (clock.now() - this.started) / 1e3;
     const attempt = source instanceof AttemptError ? source : undefined;
     const fault = attempt?.failure.fault();
     const name = call.request.name();

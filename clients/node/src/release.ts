@@ -10,7 +10,7 @@ import { type Policy, Prior, untilAnswered } from './retry';
 import { type Attempt, type AttemptTime, type Runner, randomHex } from './runner';
 
 /** One command of a release. They are sent in turn until one of them matches. */
-export type ReleaseStep = 'delete' | 'besideOthers' | 'anywhere' | 'heldOrQueued';
+export type ReleaseStep = 'delete' | 'besideOthers' | 'anywhere' | 'heldOrQueued' | 'later';
 
 
 export class Releaser {
@@ -88,5 +88,7 @@ function commandOf(target: Target, step: ReleaseStep): Command {
       return target.end(Scope.Anywhere, randomHex(16));
     case 'heldOrQueued':
       return target.end(Scope.HeldOrQueued, randomHex(16));
+    case 'later':
+      return target.endLater(randomHex(16));
   }
 }

@@ -123,23 +123,39 @@ export class Renewer {
     } catch (error) {
       if (!(error instanceof AttemptError)) throw error;
       if (isBlocked(error.failure) && this.split(batch, renewal)) return;
-      this.failed(batch.leases, batch.plannedAt);
+      this.failed(batch.leases, batch.plannedAt, () => error.failure.fault().message());
     }
   }
 
   private renewed(leases: Lease[], sent: number): void {
     const now = this.clock.now();
     for (const lease of leases) {
-      lease.holding.onRenewed(now, sent);
+      const step = lease.holding.onRenewed(now, sent);
+      if (step === HoldStep.Wait) this.tellRenewed(lease);
       this.engine.noteBlocked(lease.name, false);
       this.reschedule(lease);
     }
   }
 
-  private failed(leases: Lease[], plannedAt: number): void {
+  private tellRenewed(lease: Lease): void {
+    lease.report((name, token) => {
+      const remaining = lease.remaining();
+      return { event: 'renewed', name, token, remaining };
+    });
+  }
+
+  private tellFailed(lease: Lease, why: () => string): void {
+    lease.report((name, token) => {
+      const remaining = lease.remaining();
+      return { event: 'renewalFailed', name, token, remaining, reason: why() };
+    });
+  }
+
+  private failed(leases: Lease[], plannedAt: number, why: () => string): void {
     const now = this.clock.now();
     for (const lease of leases) {
-      lease.holding.onFailed(now, plannedAt, Math.random());
+      const step = lease.holding.onFailed(now, plannedAt, Math.random());
+      if (step === HoldStep.Wait) this.tellFailed(lease, why);
       this.reschedule(lease);
     }
   }
@@ -185,6 +201,7 @@ export class Renewer {
       const hadEnded = holding.endedBy() !== undefined;
       const looked = hadEnded ? Looked.Gone : holding.afterLook(seen, sent, now);
       if (looked === Looked.Gone) incomplete.add(lease.name);
+      if (looked === Looked.Renewed) this.tellRenewed(lease);
       if (looked === Looked.NotRenewed) notRenewed.push(lease);
       else this.reschedule(lease);
     }
@@ -192,7 +209,8 @@ export class Renewer {
     const isKept = (lease: Lease): boolean => batch.isShared && incomplete.has(lease.name);
     const again = notRenewed.filter(isKept);
     if (again.length > 0) this.start({ ...batch, leases: again });
-    this.failed(notRenewed.filter((lease) => !isKept(lease)), batch.plannedAt);
+    const failed = notRenewed.filter((lease) => !isKept(lease));
+    this.failed(failed, batch.plannedAt, () => 'its document is damaged');
   }
 
   /** Renews one lease at its holder's wish. Throws an error if that is not confirmed. */
@@ -212,7 +230,8 @@ export class Renewer {
       await lease.judge();
       return;
     }
-    holding.onRenewed(clock.now(), reply.sent());
+    const step = holding.onRenewed(clock.now(), reply.sent());
+    if (step === HoldStep.Wait) this.tellRenewed(lease);
     this.reschedule(lease);
   }
 }

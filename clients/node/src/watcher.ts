@@ -21,6 +21,10 @@ interface Ended {
   why: 'idle' | 'passing' | 'lasting';
   /** For how long it has worked, and left room for other commands, in milliseconds. */
   worked?: number;
+  /** Why, where it is not idle. */
+  reason?: string;
+  /** Whether waiting calls have relied on it. */
+  wasOpen?: boolean;
 }
 
 export class Watcher {
@@ -60,12 +64,14 @@ export class Watcher {
         continue;
       }
       if (this.isStopped) return;
-      const { why, worked } = await this.watch(wanted.since);
+      const { why, worked, reason = '', wasOpen } = await this.watch(wanted.since);
       if (why === 'idle' || this.isStopped) {
         [reopening, isPolling] = [new Reopening(), false];
         continue;
       }
       waiters.streamIsGone();
+      // Told once, not at each try.
+      if (wasOpen || !isPolling) this.engine.events.report(() => ({ event: 'polling', reason }));
       isPolling = true;
       // If no other command gets through now, without it, the database is away for all.
       const lasts = (await this.getsThrough()) && why === 'lasting';
@@ -96,11 +102,12 @@ export class Watcher {
     try {
       stream = await before(clock, clock.now() + OPENING_MS * 1e3, opening);
     } catch (error) {
-      return { why: attemptError(error).failure.fault().isTransient() ? 'passing' : 'lasting' };
+      const fault = attemptError(error).failure.fault();
+      return { why: fault.isTransient() ? 'passing' : 'lasting', reason: fault.message() };
     }
     if (!stream) {
       void opening.then((late) => late.close()).catch(() => undefined);
-      return { why: 'lasting' };
+      return { why: 'lasting', reason: 'the change stream could not be opened in time' };
     }
     const following = new Following(engine, stream, since);
     const stopped = this.stopping.until(clock, Infinity).then(() => 'stopped' as const);
@@ -147,14 +154,17 @@ class Following {
       this.nextRead.notify();
       this.reading = next.catch(() => undefined);
       let news;
+      let reason = `the change stream was silent for ${SILENCE_MS / 1e3}s`;
       try {
         news = await before(clock, clock.now() + SILENCE_MS * 1e3, next);
-      } catch {
-        news = undefined;
+      } catch (error) {
+        reason = attemptError(error).failure.fault().message();
       }
       if (!news || this.isClosed) {
         const worked = this.worksSince === undefined ? undefined : (clock.now() - this.worksSince) / 1e3;
-        return { why: this.isInTheWay ? 'lasting' : 'passing', worked };
+        const [why, wasOpen] = [this.isInTheWay ? 'lasting' : 'passing', this.isOpen] as const;
+        if (this.isInTheWay) reason = 'no other command gets through beside the change stream';
+        return { why, worked, reason, wasOpen };
       }
       for (const { promotions, recheck } of news) {
         promotions.forEach((promotion) => waiters.promoted(promotion));
@@ -186,6 +196,7 @@ class Following {
       if (!this.isOpen) {
         this.isOpen = true;
         waiters.streamIsOpen(this.since);
+        this.engine.events.report(() => ({ event: 'watching' }));
       }
       if (tested === this.reads) this.worksSince ??= clock.now();
       // A ping from before a read may have had the connection of the one before: it does not count for this read.

@@ -30,6 +30,15 @@ const TABLE = [
   ...[0, 99, 100, YEAR * 2].map((maxHold) => ({ call: { maxHold } })),
   ...[0, 1, 2, 1000, 1001].map((limit) => ({ call: { limit } })),
   ...[0, 1, 2, 3].map((permits) => ({ call: { permits, limit: 2 } })),
+  ...[0, YEAR, YEAR + 1].map((holdAtLeast) => ({ call: { holdAtLeast } })),
+  { call: { holdAtLeast: 1000, shared: true } },
+  ...NAMES.map((name) => ({ names: ['b', name] })),
+  ...[[], ['a'], ['b', 'a', 'b'], ['x'.repeat(513), 'a', 'a']].map((names) => ({ names })),
+  { names: Array.from({ length: 1001 }, (_, number) => String(number)) },
+  ...NAMES.map((name) => ({ name, job: {} })),
+  ...[[1, 100], [60_000, 60_000], [60_001, 60_000], [3_600_000, 100], [1, 99], [YEAR + 1, YEAR * 2]].map(
+    ([atLeast, atMost]) => ({ job: { atLeast, atMost } }),
+  ),
   { call: { permits: 2 } },
   { call: { shared: true } },
   { call: { shared: true, limit: 2 } },
@@ -38,11 +47,14 @@ const TABLE = [
   ...[200, 250].map((metadataBytes) => ({ call: { shared: true, metadataBytes } })),
 ];
 
-async function ours({ name = 'a', manager = {}, call = {} }) {
+async function ours({ name = 'a', manager = {}, call = {}, names, job }) {
   const { metadataBytes, ...options } = call;
   if (metadataBytes !== undefined) options.metadata = { text: 'x'.repeat(metadataBytes) };
   try {
-    await inMemory().manager(manager).tryAcquire(name, options);
+    const leases = inMemory().manager(manager);
+    if (names) await leases.acquireAll(names, { wait: 0 });
+    else if (job) await leases.job(name, job).run(() => undefined);
+    else await leases.tryAcquire(name, options);
     return null;
   } catch (error) {
     return error.message;

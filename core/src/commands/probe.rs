@@ -16,6 +16,8 @@ pub struct Topology {
     pub has_oplog: bool,
     /// Whether the server is a router (mongos) in front of shards.
     pub is_router: bool,
+    /// The server's clock, in milliseconds, where it has told that.
+    pub now_ms: Option<i64>,
 }
 
 impl Command for Hello {
@@ -38,7 +40,8 @@ impl Command for Hello {
         if has_oplog {
             reply::token(reply)?;
         }
-        Ok(Topology { has_oplog, is_router })
+        let now_ms = reply.get_datetime("localTime").ok().map(|now| now.timestamp_millis());
+        Ok(Topology { has_oplog, is_router, now_ms })
     }
 }
 

@@ -7,9 +7,11 @@
 pub mod attempts;
 pub mod batching;
 pub mod commits;
+pub mod election;
 pub mod guesses;
 pub mod holder;
 pub mod ids;
+pub mod listening;
 pub mod name;
 pub mod outcome;
 pub mod pattern;
@@ -22,6 +24,7 @@ pub mod tombstone;
 pub mod waiter;
 
 pub use self::{
-    attempts::*, batching::*, commits::*, guesses::*, holder::*, ids::*, name::*, outcome::*,
-    pattern::*, permits::*, reopening::*, slots::*, time::*, timing::*, tombstone::*, waiter::*,
+    attempts::*, batching::*, commits::*, election::*, guesses::*, holder::*, ids::*, listening::*,
+    name::*, outcome::*, pattern::*, permits::*, reopening::*, slots::*, time::*, timing::*,
+    tombstone::*, waiter::*,
 };

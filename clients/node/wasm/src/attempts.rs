@@ -126,7 +126,7 @@ impl Attempts {
     pub fn to_give_back(&self) -> Target {
         let request = &self.request.request;
         let (call_id, except) = (request.call_id.clone(), self.taken.clone());
-        Target(ReleaseTarget {
+        Target::of(ReleaseTarget {
             name: request.name.clone(),
             value: request.value.clone(),
             grant: GrantMatch::Call { call_id, except },

@@ -1,6 +1,7 @@
 //! One held lease.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mongo_lease_core::commands::{
     Form, GrantKey, GrantMatch, ReleaseTarget, RenewalTarget, StandaloneToken,
@@ -9,7 +10,7 @@ use mongo_lease_core::rules::{GrantId, HoldAction, HoldEvent, Holder, Instant, P
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::command::Command;
-use crate::convert::{duration, instant, micros, millis};
+use crate::convert::{date, date_ms, duration, instant, micros, millis};
 use crate::error::{Error, LostReason};
 use crate::event::Promotion;
 use crate::failed::{Fault, reason_word};
@@ -25,6 +26,12 @@ pub struct Holding {
     pub(crate) permits: Permits,
     pub(crate) timing: Arc<Timing>,
     pub(crate) holder: Holder,
+    /// How long the name stays taken at least, counted from the grant, and when we heard of the grant.
+    hold_at_least: Option<(Duration, Instant)>,
+    /// When it was granted, by the server's clock.
+    acquired_at_ms: Option<i64>,
+    /// Another call with the same value had been granted the lease before.
+    is_again: bool,
     /// Why it has ended.
     reason: Option<LostReason>,
 }
@@ -77,21 +84,52 @@ impl Holding {
         RenewalTarget { key: Arc::clone(&self.key), lasts }
     }
 
-    fn of(request: &Request, grant_id: &GrantId, permits: Permits, holder: Holder) -> Holding {
-        let Request { request, .. } = request;
-        let key = Arc::new(GrantKey::new(&request.name, &request.value, grant_id));
-        Holding { key, permits, timing: Arc::clone(&request.timing), holder, reason: None }
+    pub(crate) fn new(key: GrantKey, timing: &Arc<Timing>, holder: Holder) -> Holding {
+        Holding {
+            key: Arc::new(key),
+            permits: Permits::EXCLUSIVE,
+            timing: Arc::clone(timing),
+            holder,
+            hold_at_least: None,
+            acquired_at_ms: None,
+            is_again: false,
+            reason: None,
+        }
+    }
+
+    /// The holding of a call, which hears of its grant now.
+    fn of(request: &Request, grant_id: &GrantId, holder: Holder, now: Instant) -> Holding {
+        let Request { request, hold_at_least, .. } = request;
+        let key = GrantKey::new(&request.name, &request.value, grant_id);
+        Holding {
+            hold_at_least: hold_at_least.map(|shortest| (shortest, now)),
+            is_again: request.value != request.call_id.as_str() && !request.call_id.has(grant_id),
+            permits: request.permits,
+            ..Holding::new(key, &request.timing, holder)
+        }
+    }
+
+    /// The minimum hold time, counted from the grant; `None` when it has certainly passed.
+    fn left_to_hold(&self, now: Instant) -> Option<Duration> {
+        // The grant was earlier than its reply, so this may be `Some` a little too long. Then the server decides.
+        let (shortest, heard) = self.hold_at_least?;
+        (now < heard.after(shortest)).then_some(shortest)
     }
 }
 
 #[wasm_bindgen]
 impl Holding {
-    /// The lease that this reply has granted.
-    pub fn granted(request: &Request, reply: &Reply) -> Option<Holding> {
+    /// The lease that this reply, which arrives now, has granted.
+    pub fn granted(request: &Request, reply: &Reply, now: f64) -> Option<Holding> {
         let granted = reply.granted()?;
         let (permits, _) = granted.terms(request.request.permits);
         let holder = Holder::granted(&request.request.timing, request.hold, granted.sent);
-        Some(Holding::of(request, &granted.grant_id, permits, holder))
+        let acquired_at = granted.info.acquired_at;
+        Some(Holding {
+            permits,
+            acquired_at_ms: acquired_at.map(|at| at.timestamp_millis()),
+            ..Holding::of(request, &granted.grant_id, holder, instant(now))
+        })
     }
 
     /// The lease of a promotion, for `term` milliseconds at first.
@@ -99,7 +137,7 @@ impl Holding {
         let (told, timing) = (&promotion.0, &request.request.timing);
         let (now, term) = (instant(now), duration(term));
         let holder = Holder::promoted(timing, request.hold, now, told.sent, term);
-        Holding::of(request, &told.grant_id, request.request.permits, holder)
+        Holding::of(request, &told.grant_id, holder, now)
     }
 
     /// Whether a reply shows that this holder is alone, with an empty queue.
@@ -137,6 +175,28 @@ impl Holding {
     #[wasm_bindgen(js_name = isShared)]
     pub fn is_shared(&self) -> bool {
         !self.permits.is_exclusive()
+    }
+
+    /// Whether another call with the same value, which its user chose, had been granted the lease before: both are one
+    /// holder.
+    #[wasm_bindgen(js_name = isAgain)]
+    pub fn is_again(&self) -> bool {
+        self.is_again
+    }
+
+    /// When it was granted, in milliseconds of the server's clock; `undefined` for a promotion.
+    #[wasm_bindgen(js_name = acquiredAt)]
+    pub fn acquired_at(&self) -> Option<f64> {
+        self.acquired_at_ms.map(date)
+    }
+
+    /// The name stays taken until this date of the server's clock at least, also after an earlier release.
+    #[wasm_bindgen(js_name = holdUntil)]
+    pub fn hold_until(&mut self, until_ms: f64, now: f64) {
+        let Some(acquired_at) = self.acquired_at_ms else { return };
+        let whole = u64::try_from(date_ms(until_ms) - acquired_at).unwrap_or(0);
+        let (asked, heard) = self.hold_at_least.unwrap_or((Duration::ZERO, instant(now)));
+        self.hold_at_least = Some((Duration::from_millis(whole).max(asked), heard));
     }
 
     /// Whether the holder may rely on the lease now.
@@ -237,15 +297,25 @@ impl Holding {
         self.reason.as_ref().map(|reason| reason_word(reason).to_owned())
     }
 
-    /// The target of its release.
+    /// The target of its release, which begins now.
     #[wasm_bindgen(js_name = toRelease)]
-    pub fn to_release(&self) -> Target {
-        Target(ReleaseTarget {
+    pub fn to_release(&self, now: f64) -> Target {
+        let target = ReleaseTarget {
             name: self.name(),
             value: self.value(),
             grant: GrantMatch::Grant(self.key.grant_id().into()),
             form: Form::of(self.permits),
-        })
+        };
+        Target { target, hold_at_least: self.left_to_hold(instant(now)) }
+    }
+
+    /// The error of a leader that has to stop: the reason with which the lease ends unless it is renewed.
+    #[wasm_bindgen(js_name = endError)]
+    pub fn end_error(&self, now: f64) -> Fault {
+        let now = instant(now);
+        let loss = self.holder.reason_for_end(&self.timing, now);
+        let reason = self.reason.clone().unwrap_or_else(|| reason(loss, None, now));
+        Error::Lost { name: self.name(), reason }.into()
     }
 
     /// Gets a token from a server without an oplog.

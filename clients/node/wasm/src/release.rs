@@ -1,6 +1,8 @@
 //! The commands that end a grant.
 
-use mongo_lease_core::commands::{Delete, End, Form, GrantMatch, ReleaseTarget};
+use std::time::Duration;
+
+use mongo_lease_core::commands::{Delete, End, EndLater, Form, GrantMatch, ReleaseTarget};
 use mongo_lease_core::info::{LeaseInfo, LeaseState};
 use mongo_lease_core::rules::{TombstoneValues, check_label};
 use mongo_lease_core::spec::EndScope;
@@ -16,7 +18,11 @@ use mongo_lease_core::commands::FindLeases;
 /// Which grant to end.
 #[wasm_bindgen]
 #[derive(Clone)]
-pub struct Target(pub(crate) ReleaseTarget);
+pub struct Target {
+    pub(crate) target: ReleaseTarget,
+    /// How long its name stays taken, counted from the grant.
+    pub(crate) hold_at_least: Option<Duration>,
+}
 
 /// In which documents a command ends the grant.
 #[wasm_bindgen]
@@ -30,6 +36,12 @@ pub enum Scope {
     HeldOrQueued,
 }
 
+impl Target {
+    pub(crate) fn of(target: ReleaseTarget) -> Target {
+        Target { target, hold_at_least: None }
+    }
+}
+
 #[wasm_bindgen]
 impl Target {
     /// The lease with this name and this value, whoever holds it. The checks are those of the library's `release`.
@@ -41,17 +53,18 @@ impl Target {
             let reason = "is that of a lease that several hold: name one of its holders";
             return Err(Error::invalid_option("value", reason).into());
         }
-        Ok(Target(ReleaseTarget { name, value, grant: GrantMatch::Any, form: Form::Either }))
+        let grant = GrantMatch::Any;
+        Ok(Target::of(ReleaseTarget { name, value, grant, form: Form::Either }))
     }
 
     /// The lease's name.
     pub fn name(&self) -> String {
-        self.0.name.clone()
+        self.target.name.clone()
     }
 
     /// Deletes the document where the target is the only holder and the queue is empty.
     pub fn delete(&self) -> Command {
-        Command::of(Delete { targets: vec![self.0.clone()] })
+        Command::of(Delete { targets: vec![self.target.clone()] })
     }
 
     /// Ends the grant, and admits as many waiters as fit. `randomness` must be fresh.
@@ -62,12 +75,26 @@ impl Target {
             Scope::HeldOrQueued => EndScope::HeldOrQueued,
         };
         let values = TombstoneValues::new(randomness);
-        Command::of(End { targets: vec![self.0.clone()], scope, values })
+        Command::of(End { targets: vec![self.target.clone()], scope, values })
+    }
+
+    /// Whether its name stays taken after the release.
+    #[wasm_bindgen(js_name = keepsName)]
+    pub fn keeps_name(&self) -> bool {
+        self.hold_at_least.is_some()
+    }
+
+    /// Ends the grant, and reserves its name until its least time is over. `randomness` must be fresh.
+    #[wasm_bindgen(js_name = endLater)]
+    pub fn end_later(&self, randomness: String) -> Command {
+        let hold_at_least = self.hold_at_least.unwrap_or_default();
+        let values = TombstoneValues::new(randomness);
+        Command::of(EndLater { target: self.target.clone(), hold_at_least, values })
     }
 
     /// Reads the lease, for `damaged`.
     pub fn find(&self) -> Command {
-        Command::of(FindLeases { names: vec![self.0.name.clone()], after: None })
+        Command::of(FindLeases { names: vec![self.target.name.clone()], after: None })
     }
 
     /// The error where the lease's document is damaged, so that nothing was written.
@@ -75,9 +102,9 @@ impl Target {
         let Decoded::Leases(found) = &seen.0 else { return None };
         let mut seen = found.first()?.clone();
         // Another program's name may match without being a string.
-        seen.info.name.clone_from(&self.0.name);
-        let is_target = self.0.is(&seen) || seen.info.shared;
+        seen.info.name.clone_from(&self.target.name);
+        let is_target = self.target.is(&seen) || seen.info.shared;
         let LeaseState::Damaged { found } = seen.info.state else { return None };
-        is_target.then(|| Error::damaged(&self.0.name, found).into())
+        is_target.then(|| Error::damaged(&self.target.name, found).into())
     }
 }

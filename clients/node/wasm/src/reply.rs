@@ -6,6 +6,7 @@ use mongo_lease_core::commands::{
     SharedSnapshot, Topology,
 };
 use mongo_lease_core::info::{LeaseHolder, LeaseInfo, LeaseState};
+use mongo_lease_core::rules::Instant;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::convert::{date, list, micros, millis, token};
@@ -25,6 +26,8 @@ pub(crate) enum Decoded {
     Indexes(Vec<FoundIndex>),
     OtherFormat(Option<&'static str>),
     Token(Option<Timestamp>),
+    EndedLater(bool),
+    Resumed(Option<Box<(Instant, LeaseSnapshot)>>),
     Done,
 }
 
@@ -48,11 +51,18 @@ decoded! {
     Indexes: Vec<FoundIndex>,
     OtherFormat: Option<&'static str>,
     Token: Option<Timestamp>,
+    EndedLater: bool,
 }
 
 impl From<AcquireReply> for Decoded {
     fn from(reply: AcquireReply) -> Decoded {
         Decoded::Acquire(Box::new(reply))
+    }
+}
+
+impl From<Option<(Instant, LeaseSnapshot)>> for Decoded {
+    fn from(resumed: Option<(Instant, LeaseSnapshot)>) -> Decoded {
+        Decoded::Resumed(resumed.map(Box::new))
     }
 }
 
@@ -131,6 +141,8 @@ impl Reply {
             Decoded::Acquire(reply) => reply.has_written(),
             Decoded::Ended(ended) => ended.count > 0,
             Decoded::Matched(matched) => matched.matched > 0,
+            Decoded::EndedLater(has_ended) => *has_ended,
+            Decoded::Resumed(resumed) => resumed.is_some(),
             _ => false,
         }
     }
@@ -192,6 +204,7 @@ impl Reply {
         match &self.0 {
             Decoded::Ended(ended) => date(ended.count),
             Decoded::Matched(matched) => date(matched.matched),
+            Decoded::EndedLater(has_ended) => f64::from(u8::from(*has_ended)),
             _ => 0.0,
         }
     }
@@ -200,6 +213,12 @@ impl Reply {
     #[wasm_bindgen(js_name = hasOplog)]
     pub fn has_oplog(&self) -> bool {
         matches!(&self.0, Decoded::Topology(topology) if topology.has_oplog)
+    }
+
+    /// The server's clock in milliseconds, as a hello has told it.
+    pub fn now(&self) -> Option<f64> {
+        let Decoded::Topology(topology) = &self.0 else { return None };
+        topology.now_ms.map(date)
     }
 
     /// The text about documents of another format; `undefined` where none was found.

@@ -1,6 +1,7 @@
 //! One acquire call: its options, and its attempts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use mongo_lease_core::bson::Document;
 use mongo_lease_core::commands::{
@@ -22,8 +23,9 @@ use crate::options::{
 /// The options of a call, unchecked.
 #[wasm_bindgen]
 pub struct CallSettings {
-    ttl: Option<std::time::Duration>,
+    ttl: Option<Duration>,
     hold: HoldOptions,
+    hold_at_least: Option<Duration>,
     owner: Option<String>,
     value: Option<String>,
     metadata: Document,
@@ -42,6 +44,7 @@ impl CallSettings {
         CallSettings {
             ttl: None,
             hold,
+            hold_at_least: None,
             owner: None,
             value: None,
             metadata: Document::new(),
@@ -57,6 +60,7 @@ impl CallSettings {
             "ttl" => self.ttl = Some(time(value)),
             "renew" => self.hold.renews = flag(value),
             "max_hold" => self.hold.max_hold = Some(time(value)),
+            "hold_at_least" => self.hold_at_least = Some(time(value)),
             "owner" => self.owner = Some(text(value)),
             "value" => self.value = Some(text(value)),
             "limit" => self.limit = Some(count(value)),
@@ -82,6 +86,7 @@ impl CallSettings {
 pub struct Request {
     pub(crate) request: Arc<AcquireRequest>,
     pub(crate) hold: HoldOptions,
+    pub(crate) hold_at_least: Option<Duration>,
 }
 
 #[wasm_bindgen]
@@ -96,12 +101,21 @@ impl Request {
         has_oplog: bool,
         waits: bool,
     ) -> Result<Request, Fault> {
-        let CallSettings { ttl, hold, owner, value, metadata, limit, permits, is_shared } =
-            settings;
+        let CallSettings {
+            ttl,
+            hold,
+            hold_at_least,
+            owner,
+            value,
+            metadata,
+            limit,
+            permits,
+            is_shared,
+        } = settings;
         check_name(&name)?;
         // The library's check is of what serde has made, or why it has not.
         let metadata = check_metadata(&Ok(metadata)).cloned()?;
-        check_hold(hold.max_hold, None)?;
+        check_hold(hold.max_hold, hold_at_least)?;
         if let Some(label) = &owner {
             check_owner(label)?;
         }
@@ -110,7 +124,7 @@ impl Request {
         }
         let permits = check_permits(limit, permits, is_shared)?;
         if !permits.is_exclusive() {
-            check_share(&metadata, None)?;
+            check_share(&metadata, hold_at_least)?;
             if !has_oplog {
                 // As `engine/mod.rs` says it.
                 let missing = "permits and shared leases need a replica set: the tokens of their \
@@ -143,7 +157,7 @@ impl Request {
             has_oplog,
             joins,
         };
-        Ok(Request { request: Arc::new(request), hold })
+        Ok(Request { request: Arc::new(request), hold, hold_at_least })
     }
 
     /// The lease's name.

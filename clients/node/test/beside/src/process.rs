@@ -1,7 +1,7 @@
 //! A Rust process that holds leases: one order a line, one answer a line.
 //!
 //! `acquire NAME`, `wait NAME` (answers when it waits, and again when it holds), `release NAME`, `renew NAME`,
-//! `shared NAME`, `permit NAME LIMIT`.
+//! `shared NAME`, `permit NAME LIMIT`, `detach NAME` (answers with the key), `resume KEY`.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -58,6 +58,15 @@ pub(crate) async fn run(uri: &str, database: &str) -> Result<(), Failed> {
             ["release", name] => {
                 let lease = held.remove(*name).ok_or("it is not held")?;
                 println!("{:?} {name}", lease.release().await?);
+            }
+            ["detach", name] => {
+                let lease = held.remove(*name).ok_or("it is not held")?;
+                println!("{}", serde_json::to_string(&lease.detach().await?)?);
+            }
+            ["resume", key] => {
+                let lease = leases.resume(serde_json::from_str(key)?).await?;
+                println!("granted {} {}", lease.name(), lease.token()?);
+                held.insert(lease.name().to_owned(), lease);
             }
             _ => return Err(format!("no such order: {line}").into()),
         }

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead};
 use std::time::Duration;
 
-use mongo_lease::{LeaseManager, MemoryStore, Tuning};
+use mongo_lease::{LeaseManager, MemoryStore, ScheduledJob, Tuning};
 use serde_json::{Value, json};
 
 use crate::Failed;
@@ -52,8 +52,23 @@ async fn text(case: &Value) -> Option<String> {
         Ok(leases) => leases,
         Err(error) => return Some(error.to_string()),
     };
+    if let Some(names) = case["names"].as_array() {
+        let names = names.iter().filter_map(Value::as_str);
+        let refused = leases.acquire_all(names).wait(Duration::ZERO).await.err();
+        return refused.map(|error| error.to_string());
+    }
     let call = &case["call"];
     let name = case["name"].as_str().unwrap_or("a");
+    if let Some(of) = case["job"].as_object() {
+        let mut job = ScheduledJob::new(&leases, name);
+        if let Some(shortest) = of.get("atLeast").and_then(&time) {
+            job = job.at_least(shortest);
+        }
+        if let Some(longest) = of.get("atMost").and_then(&time) {
+            job = job.at_most(longest);
+        }
+        return job.run(async |_lease| ()).await.err().map(|error| error.to_string());
+    }
     let mut acquire = match number(&call["limit"]) {
         Some(limit) => leases.semaphore(name, limit).acquire(),
         None => leases.acquire(name),
@@ -63,6 +78,9 @@ async fn text(case: &Value) -> Option<String> {
     }
     if let Some(time) = time(&call["maxHold"]) {
         acquire = acquire.max_hold(time);
+    }
+    if let Some(time) = time(&call["holdAtLeast"]) {
+        acquire = acquire.hold_at_least(time);
     }
     if let Some(text) = call["owner"].as_str() {
         acquire = acquire.owner(text);

@@ -274,6 +274,8 @@ fn hello(reply: &Document) -> bool {
         Ok(topology) => {
             assert_eq!((is_fine, topology.has_oplog), (true, has_oplog));
             assert_eq!(topology.is_router, text(reply, &["msg"]) == Some("isdbgrid"));
+            let now = reply.get_datetime("localTime").ok().map(|now| now.timestamp_millis());
+            assert_eq!(topology.now_ms, now);
         }
         Err(cause) => {
             assert!(!is_fine && matches!(cause, DecodeError::Unsupported(_)), "{cause:?}")
