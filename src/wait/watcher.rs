@@ -133,7 +133,8 @@ impl Watcher {
                         biased;
                         heard = &mut next => break heard,
                         () = self.runner.clock().sleep_until(silent_at) => {
-                            let reason = format!("the change stream was silent for {STREAM_SILENCE:?}");
+                            let time = STREAM_SILENCE;
+                            let reason = format!("the change stream was silent for {time:?}");
                             return failed(reason, StreamFailure::Passing, followed);
                         }
                         passed = &mut passing, if !has_passed => {
