@@ -9,7 +9,7 @@ use std::time::Duration;
 use mongo_lease_core::commands::{Ping, StreamEvent};
 use mongo_lease_core::rules::{
     Advice, Instant, ManagerId, PING_AFTER, PING_TIMEOUT, Reopening, STREAM_AWAIT, STREAM_OPENING,
-    STREAM_SILENCE, StreamFailure,
+    STREAM_SILENCE as SILENCE, StreamFailure,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -127,13 +127,13 @@ impl Watcher {
             }
             let heard = {
                 let mut next = pin!(stream.next());
-                let silent_at = self.runner.clock().now().after(STREAM_SILENCE);
+                let silent_at = self.runner.clock().now().after(SILENCE);
                 loop {
                     tokio::select! {
                         biased;
                         heard = &mut next => break heard,
                         () = self.runner.clock().sleep_until(silent_at) => {
-                            let reason = format!("the change stream was silent for {STREAM_SILENCE:?}");
+                            let reason = format!("the change stream was silent for {SILENCE:?}");
                             return failed(reason, StreamFailure::Passing, followed);
                         }
                         passed = &mut passing, if !has_passed => {
