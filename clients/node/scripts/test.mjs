@@ -69,7 +69,7 @@ function pack() {
   if (process.env.MONGO_LEASE_TARBALL) return resolve(process.env.MONGO_LEASE_TARBALL);
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  npm(here, 'pack', '--pack-destination', folder);
+  npm(here, 'pack', '--loglevel=error', '--pack-destination', folder);
   return join(folder, readdirSync(folder)[0]);
 }
 
