@@ -8,13 +8,16 @@ import tseslint from 'typescript-eslint';
 const names = [...Object.getOwnPropertyNames(globalThis), 'require', 'module'];
 const globals = Object.fromEntries(names.map((name) => [name, 'readonly']));
 
+// What is taken out of an object is not in the rest.
+const UNUSED = ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_', ignoreRestSiblings: true }];
+
 export default defineConfig(
   { ignores: ['dist', 'src/core', '.test', '**/node_modules'] },
   {
     files: ['**/*.{mjs,cjs}'],
     extends: [js.configs.recommended],
     languageOptions: { globals },
-    rules: { 'no-unused-vars': ['error', { ignoreRestSiblings: true }] },
+    rules: { 'no-unused-vars': UNUSED },
   },
   {
     files: ['src/**/*.ts'],
@@ -26,7 +29,7 @@ export default defineConfig(
     languageOptions: { parserOptions: { projectService: true } },
     rules: {
       '@typescript-eslint/no-empty-function': 'off',
-      '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_' }],
+      '@typescript-eslint/no-unused-vars': UNUSED,
       // The core throws a `Fault`, of which an error is made at the end.
       '@typescript-eslint/only-throw-error': 'off',
       '@typescript-eslint/prefer-promise-reject-errors': 'off',

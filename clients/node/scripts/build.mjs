@@ -17,11 +17,16 @@ export async function build() {
   rmSync(dist, { recursive: true, force: true });
   // Comments are in the declarations and in the sources, which source maps name.
   const declarations = tsc('--emitDeclarationOnly', '--declarationMap');
-  await Promise.all([declarations, tsc('--noCheck', '--declaration', 'false', '--sourceMap', '--removeComments')]);
+  await Promise.all([
+    declarations,
+    tsc('--noCheck', '--declaration', 'false', '--sourceMap', '--removeComments'),
+  ]);
   keepPublicDeclarations();
   mkdirSync(join(dist, 'core'));
-  for (const file of ['core.js', 'module.js']) cpSync(join(here, 'src/core', file), join(dist, 'core', file));
-  for (const licence of ['LICENSE-MIT', 'LICENSE-APACHE']) cpSync(join(root, licence), join(here, licence));
+  for (const file of ['core.js', 'module.js'])
+    cpSync(join(here, 'src/core', file), join(dist, 'core', file));
+  for (const licence of ['LICENSE-MIT', 'LICENSE-APACHE'])
+    cpSync(join(root, licence), join(here, licence));
 }
 
 async function tsc(...options) {
@@ -39,7 +44,8 @@ function keepPublicDeclarations() {
     if (kept.has(file)) continue;
     kept.add(file);
     const declarations = readFileSync(join(dist, file), 'utf8');
-    for (const [, name] of declarations.matchAll(/(?:from |import\()'\.\/(.+?)'/g)) pending.push(`${name}.d.ts`);
+    for (const [, name] of declarations.matchAll(/(?:from |import\()'\.\/(.+?)'/g))
+      pending.push(`${name}.d.ts`);
   }
   for (const file of readdirSync(dist)) {
     const isDeclaration = /\.d\.ts(\.map)?$/.test(file);

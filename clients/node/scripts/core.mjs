@@ -60,11 +60,30 @@ export function buildCore() {
 
 function buildAnew() {
   if (!hasTarget()) execFileSync('rustup', ['target', 'add', TARGET], { stdio: 'inherit' });
-  cargo(['build', '--quiet', '--locked', '-p', 'mongo-lease-node', '--profile', 'wasm', '--target', TARGET]);
+  cargo([
+    'build',
+    '--quiet',
+    '--locked',
+    '-p',
+    'mongo-lease-node',
+    '--profile',
+    'wasm',
+    '--target',
+    TARGET,
+  ]);
   rmSync(kept, { recursive: true, force: true });
   mkdirSync(kept);
   const built = join(targetFolder(), TARGET, 'wasm', 'mongo_lease_node');
-  cargo(['run', '--quiet', '--locked', '-p', 'mongo-lease-node-build', '--', `${built}.wasm`, kept]);
+  cargo([
+    'run',
+    '--quiet',
+    '--locked',
+    '-p',
+    'mongo-lease-node-build',
+    '--',
+    `${built}.wasm`,
+    kept,
+  ]);
   inline();
   const sources = [...BESIDE_SOURCES, ...sourcesIn(`${built}.d`)].sort();
   // Written last: what was interrupted is built again.
@@ -75,8 +94,12 @@ function buildAnew() {
 function inline() {
   const file = join(kept, 'core.js');
   const glue = readFileSync(file, 'utf8');
-  if (glue.split(READS_FILE).length !== 2) throw new Error(`${file} reads its module in another way`);
-  writeFileSync(file, glue.replace(READS_FILE, () => READS_MODULE));
+  if (glue.split(READS_FILE).length !== 2)
+    throw new Error(`${file} reads its module in another way`);
+  writeFileSync(
+    file,
+    glue.replace(READS_FILE, () => READS_MODULE),
+  );
   const module = join(kept, 'core_bg.wasm');
   const bytes = readFileSync(module);
   const params = {
@@ -92,7 +115,10 @@ function inline() {
 /** The source files of this repository that the module was compiled from, as cargo lists them. */
 function sourcesIn(list) {
   const [, paths] = readFileSync(list, 'utf8').split('.wasm: ');
-  const files = paths.trim().split(/(?<!\\) /).map((path) => path.replaceAll('\\ ', ' '));
+  const files = paths
+    .trim()
+    .split(/(?<!\\) /)
+    .map((path) => path.replaceAll('\\ ', ' '));
   // Pages are documentation of the crates, and in no module.
   const code = files.filter((file) => !file.endsWith('.md'));
   return code.map((file) => relative(root, resolve(root, file)));
@@ -115,7 +141,9 @@ function hashOf(files) {
 
 function hasTarget() {
   try {
-    return execFileSync('rustup', ['target', 'list', '--installed'], told).toString().includes(TARGET);
+    return execFileSync('rustup', ['target', 'list', '--installed'], told)
+      .toString()
+      .includes(TARGET);
   } catch {
     // Without rustup the target is there, or cargo says that it is not.
     return true;

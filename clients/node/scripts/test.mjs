@@ -4,7 +4,16 @@
 // Those in `tarball` test the packed package: as `npm pack` makes it here, or the file that MONGO_LEASE_TARBALL names.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -21,7 +30,10 @@ const tests = join(here, 'test');
 const isQuick = process.argv.includes('--quick');
 const only = process.argv.slice(2).filter((part) => !part.startsWith('--'));
 const testsIn = (folder) => readdirSync(folder).filter((file) => file.endsWith('.test.mjs'));
-const all = [...testsIn(tests), ...testsIn(join(tests, 'tarball')).map((file) => `tarball/${file}`)];
+const all = [
+  ...testsIn(tests),
+  ...testsIn(join(tests, 'tarball')).map((file) => `tarball/${file}`),
+];
 const isQuickOne = (file) => QUICK.includes(file.replace('.test.mjs', ''));
 const isNamed = (file) => only.length === 0 || only.some((part) => file.includes(part));
 const files = all.filter((file) => isNamed(file) && (!isQuick || isQuickOne(file)));
@@ -67,12 +79,14 @@ function pack() {
   };
   const tools = join(tests, 'tarball', 'tools');
   const installed = join(tools, 'node_modules', '.package-lock.json');
-  const isOlder = () => statSync(installed).mtimeMs < statSync(join(tools, 'package-lock.json')).mtimeMs;
-  if (!existsSync(installed) || isOlder()) npm(tools, 'ci', '--ignore-scripts', '--no-audit', '--no-fund');
+  const isOlder = () =>
+    statSync(installed).mtimeMs < statSync(join(tools, 'package-lock.json')).mtimeMs;
+  if (!existsSync(installed) || isOlder())
+    npm(tools, 'ci', '--ignore-scripts', '--no-audit', '--no-fund');
   if (process.env.MONGO_LEASE_TARBALL) return resolve(process.env.MONGO_LEASE_TARBALL);
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  npm(here, 'pack', '--pack-destination', folder);
+  npm(here, 'pack', '--loglevel=error', '--pack-destination', folder);
   return join(folder, readdirSync(folder)[0]);
 }
 
@@ -100,7 +114,9 @@ const server = await startServer();
 env.MONGO_LEASE_URI = server.uri;
 let status = runIn(tests, files, '7');
 // What depends on the driver.
-const ofDriver = files.filter((file) => /^(promises|processes|lost-replies|guard|options|overload|transaction|unreachable|waiting)/.test(file));
+const ofDriver = files.filter((file) =>
+  /^(promises|processes|lost-replies|guard|options|overload|transaction|unreachable|waiting)/.test(file),
+);
 if (status === 0 && ofDriver.length > 0) status = runIn(withDriver6(), ofDriver, '6');
 await server.end();
 if (existsSync(env.MONGO_LEASE_NOT_RUN)) console.log(readFileSync(env.MONGO_LEASE_NOT_RUN, 'utf8'));

@@ -1,7 +1,15 @@
 // The build: the core is kept with the hash of its sources, so that a change to TypeScript alone needs no Rust.
 
 import assert from 'node:assert/strict';
-import { appendFileSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -14,7 +22,9 @@ const { sources } = JSON.parse(readFileSync(join(node, 'src/core/sources.json'),
 /** A checkout that has been built, on a machine without cargo. */
 function checkout() {
   const copy = freshFolder();
-  const files = ['package.json', 'tsconfig.json', 'scripts', 'src'].map((file) => `clients/node/${file}`);
+  const files = ['package.json', 'tsconfig.json', 'scripts', 'src'].map(
+    (file) => `clients/node/${file}`,
+  );
   for (const file of [...sources, ...files, 'LICENSE-MIT', 'LICENSE-APACHE']) {
     mkdirSync(dirname(join(copy, file)), { recursive: true });
     cpSync(join(root, file), join(copy, file), { recursive: true });
@@ -34,7 +44,8 @@ test('a change to TypeScript is built without cargo', async () => {
   await build(copy);
   const dist = join(copy, 'clients/node/dist');
   assert.match(readFileSync(join(dist, 'fifo.js'), 'utf8'), /changed = 1/);
-  const program = "require('./index.js').inMemory().manager().acquire('a').then(({ name }) => console.log(name))";
+  const program =
+    "require('./index.js').inMemory().manager().acquire('a').then(({ name }) => console.log(name))";
   symlinkSync(join(node, 'node_modules'), join(copy, 'node_modules'));
   assert.equal(await run(dist, process.execPath, ['-e', program]), 'a\n');
 });

@@ -23,7 +23,10 @@ async function serves(t, bundle, file) {
   cpSync(bundle, alone, { recursive: true });
   assert.ok(existsSync(join(alone, file)), `${file} is not among ${readdirSync(alone)}`);
   assert.equal(await run(alone, process.execPath, [file]), SERVED);
-  assert.equal(await run(alone, process.execPath, [file], { MONGODB_URI: World.of(t).uri }), SERVED);
+  assert.equal(
+    await run(alone, process.execPath, [file], { MONGODB_URI: World.of(t).uri }),
+    SERVED,
+  );
 }
 
 for (const minify of [false, true]) {

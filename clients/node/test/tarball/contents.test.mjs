@@ -28,7 +28,8 @@ test('each link of the packed README resolves', () => {
   assert.ok(links.length > 10);
   for (const link of links) {
     const [, name, inside = '/README.md', anchor] =
-      /^https:\/\/docs\.rs\/crate\/([^/]+)\/latest(?:\/source(\/[^#]+))?(?:#(.*))?$/.exec(link) ?? [];
+      /^https:\/\/docs\.rs\/crate\/([^/]+)\/latest(?:\/source(\/[^#]+))?(?:#(.*))?$/.exec(link) ??
+      [];
     const [path, at] = name ? [join(root, ON_DOCS_RS[name], inside), anchor] : local(link);
     assert.ok(existsSync(path), link);
     if (at !== undefined) assert.ok(anchorsOf(readFileSync(path, 'utf8')).includes(at), link);
@@ -44,7 +45,9 @@ test('each source map has its sources beside it, and a stack shows their lines',
   const dist = join(packed, 'dist');
   const maps = readdirSync(dist).filter((file) => file.endsWith('.map'));
   const sources = maps.flatMap((map) => JSON.parse(readFileSync(join(dist, map), 'utf8')).sources);
-  assert.ok(maps.some((map) => map === 'manager.js.map') && maps.some((map) => map === 'manager.d.ts.map'));
+  assert.ok(
+    maps.some((map) => map === 'manager.js.map') && maps.some((map) => map === 'manager.d.ts.map'),
+  );
   sources.forEach((source) => assert.ok(existsSync(resolve(dist, source)), source));
   const refused = "require('mongo-lease').inMemory().manager().tryAcquire('')";
   const program = `${refused}.catch((error) => console.log(error.stack))`;
@@ -66,22 +69,33 @@ test('its declarations have what import and require bring, and no more', async (
 
 test('a path that is not exported is refused', async () => {
   const program = "import('mongo-lease/dist/engine.js').catch((error) => console.log(error.code))";
-  assert.equal(await run(folder, process.execPath, ['-e', program]), 'ERR_PACKAGE_PATH_NOT_EXPORTED\n');
+  assert.equal(
+    await run(folder, process.execPath, ['-e', program]),
+    'ERR_PACKAGE_PATH_NOT_EXPORTED\n',
+  );
 });
 
 /** The values that a file of declarations exports. */
 function declaredIn(file) {
   const path = join(packed, file);
-  const options = { module: ts.ModuleKind.Node16, moduleResolution: ts.ModuleResolutionKind.Node16 };
+  const options = {
+    module: ts.ModuleKind.Node16,
+    moduleResolution: ts.ModuleResolutionKind.Node16,
+  };
   const program = ts.createProgram([path], options);
   const checker = program.getTypeChecker();
-  const exported = checker.getExportsOfModule(checker.getSymbolAtLocation(program.getSourceFile(path)));
+  const exported = checker.getExportsOfModule(
+    checker.getSymbolAtLocation(program.getSourceFile(path)),
+  );
   const isValue = (symbol) => {
     const isAlias = symbol.flags & ts.SymbolFlags.Alias;
     const { flags } = isAlias ? checker.getAliasedSymbol(symbol) : symbol;
     return (flags & ts.SymbolFlags.Value) !== 0;
   };
-  return exported.filter(isValue).map(({ name }) => name).sort();
+  return exported
+    .filter(isValue)
+    .map(({ name }) => name)
+    .sort();
 }
 
 function local(link) {
@@ -96,5 +110,10 @@ function linksOf(page) {
 /** The anchors of a page's headings, as forges and registries make them. */
 function anchorsOf(page) {
   const headings = [...page.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => heading);
-  return headings.map((heading) => heading.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-'));
+  return headings.map((heading) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
 }

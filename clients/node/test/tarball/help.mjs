@@ -2,7 +2,15 @@
 // people's tools.
 
 import { execFile } from 'node:child_process';
-import { appendFileSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -32,7 +40,13 @@ export async function install(project, ...programs) {
   const lock = JSON.parse(readFileSync(lockFile, 'utf8'));
   delete lock.packages['node_modules/mongo-lease'].integrity;
   writeFileSync(lockFile, JSON.stringify(lock));
-  const quietly = ['--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', '--loglevel=error'];
+  const quietly = [
+    '--ignore-scripts',
+    '--no-audit',
+    '--no-fund',
+    '--prefer-offline',
+    '--loglevel=error',
+  ];
   await run(folder, 'npm', ['ci', ...quietly]);
   for (const program of programs) cpSync(join(here, 'programs', program), join(folder, program));
   return folder;

@@ -23,12 +23,19 @@ for (const node of NODES) {
     assert.ok((await run(folder, program, ['--version'])).startsWith(`v${node.slice(4)}.`));
     assert.equal(await run(folder, program, ['service.mjs']), SERVED);
     assert.equal(await run(folder, program, ['both.cjs']), 'true true\ntrue\n');
-    assert.equal(await run(folder, program, ['service.mjs'], { MONGODB_URI: World.of(t).uri }), SERVED);
+    assert.equal(
+      await run(folder, program, ['service.mjs'], { MONGODB_URI: World.of(t).uri }),
+      SERVED,
+    );
   });
 }
 
 test('Deno: a service runs with the permissions that the README names', async (t) => {
-  const deno = programOf(t, 'deno', () => `@deno/${process.platform}-${process.arch}${libc()}/deno`);
+  const deno = programOf(
+    t,
+    'deno',
+    () => `@deno/${process.platform}-${process.arch}${libc()}/deno`,
+  );
   if (!deno) return;
   const readme = readFileSync(join(folder, 'node_modules/mongo-lease/README.md'), 'utf8');
   const permissions = /^Deno needs `(.*)`\.$/m.exec(readme)[1].split(' ');
@@ -37,7 +44,10 @@ test('Deno: a service runs with the permissions that the README names', async (t
   assert.equal(await run(folder, deno, [...told, 'service.mjs'], env), SERVED);
   env.MONGODB_URI = World.of(t).uri;
   assert.equal(await run(folder, deno, [...told, 'service.mjs'], env), SERVED);
-  cpSync(join(folder, 'node_modules/mongo-lease/examples/quickstart.mjs'), join(folder, 'quickstart.mjs'));
+  cpSync(
+    join(folder, 'node_modules/mongo-lease/examples/quickstart.mjs'),
+    join(folder, 'quickstart.mjs'),
+  );
   const printed = await run(folder, deno, [...told, 'quickstart.mjs'], env);
   assert.match(printed, /^acquired invoice:42 \d+\nworked\nreleased\n$/);
 });
@@ -57,7 +67,10 @@ test("the README's first program runs on a fresh database", async (t) => {
   const program = /^```js\n(.*?)^```$/ms.exec(readme)[1];
   const told = program.replace(/'mongodb:\/\/.*'/, () => JSON.stringify(uri));
   assert.notEqual(told, program);
-  writeFileSync(join(folder, 'first.mjs'), told.replaceAll("'billing'", JSON.stringify(world.name)));
+  writeFileSync(
+    join(folder, 'first.mjs'),
+    told.replaceAll("'billing'", JSON.stringify(world.name)),
+  );
   assert.equal(await run(folder, process.execPath, ['first.mjs']), '');
   const indexes = await world.db().collection('locks').indexes();
   assert.deepEqual(indexes.map(({ name }) => name).sort(), ['_id_', 'expiresAt_1', 'name_1']);

@@ -13,7 +13,11 @@ export function open(seven: Db, six: mongodb6.Db): LeaseManager[] {
   return [new LeaseManager(seven), new LeaseManager(six)];
 }
 
-export async function guarded(lease: Lease, seven: ClientSession, six: mongodb6.ClientSession): Promise<void> {
+export async function guarded(
+  lease: Lease,
+  seven: ClientSession,
+  six: mongodb6.ClientSession,
+): Promise<void> {
   await lease.guard(seven);
   await lease.guard(six);
 }

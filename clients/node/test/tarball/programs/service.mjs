@@ -9,7 +9,10 @@ function open() {
   const uri = process.env.MONGODB_URI;
   if (!uri) return { leases: inMemory().manager(), close: () => undefined };
   const client = new MongoClient(uri);
-  return { leases: new LeaseManager(client.db(), { ensureIndexes: true }), close: () => client.close() };
+  return {
+    leases: new LeaseManager(client.db(), { ensureIndexes: true }),
+    close: () => client.close(),
+  };
 }
 
 async function answer(leases, path) {
@@ -25,7 +28,9 @@ async function answer(leases, path) {
 async function main() {
   const { leases, close } = open();
   const server = createServer((request, response) => {
-    void answer(leases, request.url).then(({ status, text }) => response.writeHead(status).end(text));
+    void answer(leases, request.url).then(({ status, text }) =>
+      response.writeHead(status).end(text),
+    );
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   for (let turn = 0; turn < 2; turn += 1) {

@@ -29,7 +29,9 @@ export function open(db: Db): LeaseManager {
 
 export async function pay(lease: Lease, invoices: Collection<Invoice>): Promise<number> {
   const invoice = { _id: 42, state: 'open' } as const;
-  const { insertedCount } = await lease.transaction((session) => invoices.insertMany([invoice], { session }));
+  const { insertedCount } = await lease.transaction((session) =>
+    invoices.insertMany([invoice], { session }),
+  );
   await lease.transaction(async (session: ClientSession) => void session.id);
   return insertedCount;
 }
@@ -38,10 +40,19 @@ export async function guarded(lease: Lease, session: ClientSession): Promise<voi
   await session.withTransaction((own) => lease.guard(own));
 }
 
-export async function send(lease: Lease, invoices: Collection<Invoice>, session: ClientSession): Promise<Fenced> {
+export async function send(
+  lease: Lease,
+  invoices: Collection<Invoice>,
+  session: ClientSession,
+): Promise<Fenced> {
   await fencedUpdate(invoices, { _id: 42 }, [{ $set: { state: 'sent' } }], lease.token);
-  await fencedUpdate(invoices, { _id: { $in: [42] } }, { $set: { state: 'sent' } }, lease.token, { session });
-  return fencedUpdate(invoices, { _id: 42 }, { $set: { state: 'sent' } }, lease.token, { field: 'by', upsert: true });
+  await fencedUpdate(invoices, { _id: { $in: [42] } }, { $set: { state: 'sent' } }, lease.token, {
+    session,
+  });
+  return fencedUpdate(invoices, { _id: 42 }, { $set: { state: 'sent' } }, lease.token, {
+    field: 'by',
+    upsert: true,
+  });
 }
 
 export async function fenced<T extends { _id: number }>(
