@@ -19,7 +19,8 @@ export function real<Of extends object, Name extends keyof Of & string>(
 // A browser's, which a test may have as the global ones, keep any process alive.
 const setTimeout = real(timers, 'setTimeout');
 const clearTimeout = real(timers, 'clearTimeout');
-const { now: wallMillis } = real(globalThis, 'Date');
+const RealDate = real(globalThis, 'Date');
+const wallMillis = (): number => RealDate.now();
 const hrtime = real(process, 'hrtime').bind(process);
 /** A clock, in microseconds. */
 export interface Clock {

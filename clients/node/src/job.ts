@@ -4,7 +4,13 @@ import type { Document } from 'mongodb';
 import { Wake } from './clock';
 import { Rules } from './core';
 import type { Engine } from './engine';
-import { LeaseBusyError, LeaseError, LeaseLostError, invalidOption } from './errors';
+import {
+  InvalidOptionError,
+  LeaseBusyError,
+  LeaseError,
+  LeaseLostError,
+  invalidOption,
+} from './errors';
 import type { LeaseInfo } from './info';
 import type { Lease } from './lease';
 import type { LeaseManager } from './manager';
@@ -78,6 +84,21 @@ export function leaseOptionsOf(options: JobOptions): AcquireOptions {
     ...(atLeast !== undefined && { holdAtLeast: atLeast }),
     ...(atMost !== undefined && { maxHold: atMost }),
   };
+}
+
+// The options of a job's lease that have another name there.
+const WRITTEN: Record<string, string> = { holdAtLeast: 'atLeast', maxHold: 'atMost' };
+
+/** @internal Names a refused option of the job's lease as the caller of the job has written it. */
+export function namedAsWritten<T>(call: () => T): T {
+  try {
+    return call();
+  } catch (error) {
+    if (!(error instanceof InvalidOptionError)) throw error;
+    const { option, message } = error;
+    const written = WRITTEN[option];
+    throw written === undefined ? error : invalidOption(written, message.slice(`${option}: `.length));
+  }
 }
 
 /**

@@ -10,7 +10,7 @@ import { Engine, refusedAsError } from './engine';
 import { AttemptError, toError } from './errors';
 import type { LeaseEvent } from './events';
 import { type LeaseInfo, toInfo } from './info';
-import { Job, type JobOptions, leaseOptionsOf } from './job';
+import { Job, type JobOptions, leaseOptionsOf, namedAsWritten } from './job';
 import { Lease, type LeaseKey } from './lease';
 import {
   type AcquireOptions,
@@ -106,7 +106,7 @@ export class LeaseManager {
     const [sorted, checked] = refusedAsError(() => checkAll(names, options));
     const { signal, wait = engine.manager.time('wait'), ...each } = checked;
     // The options are refused before anything is sent.
-    this.requests(sorted[0] as string, each, wait > 0);
+    this.requests(sorted[0], each, wait > 0);
     throwIfAborted(signal);
     const calls: Calls = {
       attempt: (name, stop) => this.attempt(this.requests(name, each, false), stop),
@@ -213,7 +213,7 @@ export class LeaseManager {
   /** A job that every process starts, and that one process runs: by its own ticks, or by your scheduler's. */
   job(name: string, options: JobOptions = {}): Job {
     const leaseOptions = refusedAsError(() => leaseOptionsOf(options));
-    this.requests(name, leaseOptions, false);
+    namedAsWritten(() => this.requests(name, leaseOptions, false));
     return new Job(this, this.engine, name, options.every, leaseOptions);
   }
 

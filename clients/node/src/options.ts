@@ -237,7 +237,7 @@ export function checkOptions<T extends object>(options: T, kinds: Options<T>): T
       throw invalidOption('options', told);
     }
     const key = option as keyof T;
-    checked[key] = check(option, value, kinds[key]);
+    checked[key] = check<unknown>(option, value, kinds[key]);
   }
   return checked as T;
 }

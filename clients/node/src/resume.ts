@@ -6,7 +6,6 @@ import type { Engine } from './engine';
 import { invalidOption, toError } from './errors';
 import { Lease, type LeaseKey } from './lease';
 import { check, checkName } from './options';
-import type { ReleaseStep } from './release';
 import { untilAnswered } from './retry';
 import { type Attempt, type AttemptTime, randomHex } from './runner';
 
@@ -42,7 +41,7 @@ async function resumeNow(engine: Engine, resuming: Resuming): Promise<Lease> {
     throw asLeaseError(error);
   }
   if (!holding.isValid(clock.now())) throw toError(resuming.expired());
-  const steps = GIVE_BACK[isAlone ? 'alone' : 'besideOthers'] as ReleaseStep[];
+  const steps = GIVE_BACK[isAlone ? 'alone' : 'besideOthers'];
   const lease = new Lease(engine, holding, resuming.token(), steps, undefined);
   if (engine.isClosing) {
     // A release that is not confirmed leaves it to its ttl.

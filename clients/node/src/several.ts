@@ -239,7 +239,7 @@ export class AllCall {
   }
 
   private attempt(place: number, signal: AbortSignal): Promise<Lease | Reply> {
-    return this.calls.attempt(this.names[place] as string, signal);
+    return this.calls.attempt(this.names[place], signal);
   }
 
   private answered(place: number, outcome: unknown): void {
@@ -275,7 +275,7 @@ export class AllCall {
     }
     try {
       this.checkCaller();
-      const name = this.names[missing] as string;
+      const name = this.names[missing];
       this.held.set(missing, await this.calls.wait(name, this.started, this.deadline, stop.signal));
     } catch (error) {
       if (!stop.signal.aborted) throw error;
@@ -306,7 +306,7 @@ export class AllCall {
     const { engine, names, seen, started } = this;
     const { held, failed } = seen?.place === missing ? seen : ({} as Partial<Seen>);
     const waited = (engine.clock.now() - started) / 1e3;
-    const name = names[missing] as string;
+    const name = names[missing];
     const fault = Fault.waitTimeout(name, waited, false, held?.copy(), failed?.failure.fault());
     return toError(fault, failed?.source);
   }

@@ -19,7 +19,7 @@ async function refusal(call) {
 }
 
 const NAME = "a lease's name must have 1 to 512 bytes without NUL";
-const OF_TRY = 'ttl, signal, metadata, renew, maxHold, owner, value, permits, limit, shared';
+const OF_TRY = 'ttl, signal, metadata, renew, maxHold, holdAtLeast, owner, value, permits, limit, shared';
 const cyclic = {};
 cyclic.self = cyclic;
 

@@ -230,16 +230,16 @@ test('options are checked', async () => {
   for (const [options, message] of [
     [{ notice: -1 }, 'notice: must be a number of milliseconds'],
     [{ notice: '1' }, 'notice: must be a number of milliseconds'],
-    [{ wait: 1 }, 'options: there is no option "wait"'],
-    [{ value: 'a' }, 'options: there is no option "value"'],
+    [{ wait: 1 }, 'options: there is no option "wait"; there are ttl, notice, signal, owner, metadata'],
+    [{ value: 'a' }, 'options: there is no option "value"; there are ttl, notice, signal, owner, metadata'],
     [{ signal: {} }, 'signal: must be an AbortSignal'],
-    [5, 'options: must be an object'],
+    [5, 'options: must be an object, with any of ttl, notice, signal, owner, metadata'],
   ]) {
     await assert.rejects(leases.campaign(NAME, options), { code: 'INVALID_OPTION', message });
   }
   await assert.rejects(leases.campaign(''), { code: 'INVALID_NAME' });
   const leadership = await leases.campaign(NAME);
-  await assert.rejects(leadership.run(), { message: 'options: the work must be a function' });
+  await assert.rejects(leadership.run(), { message: 'work: must be a function' });
   assert.equal((await leases.get(NAME)).state, 'held');
 });
 

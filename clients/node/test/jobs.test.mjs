@@ -78,10 +78,10 @@ test('a lost reply to a release that keeps the name is repeated', async () => {
 test('the least time is for exclusive leases, and no longer than 366 days', async () => {
   const leases = inMemory().manager();
   const year = 366 * 24 * 60 * MINUTE;
-  assert.match(await refusal(() => leases.acquire('x', { holdAtLeast: year + 1 })), /^INVALID_OPTION hold_at_least: must be at most/);
+  assert.match(await refusal(() => leases.acquire('x', { holdAtLeast: year + 1 })), /^INVALID_OPTION holdAtLeast: must be at most/);
   assert.match(
     await refusal(() => leases.semaphore('x', 2).acquire({ holdAtLeast: 1 })),
-    /^INVALID_OPTION hold_at_least: is for exclusive leases only: a permit is free when it is released/,
+    /^INVALID_OPTION holdAtLeast: is for exclusive leases only: a permit is free when it is released/,
   );
   await leases.acquire('x', { holdAtLeast: year });
 });
@@ -152,21 +152,21 @@ test('a job that takes longer than its most time is lost', async () => {
 test('what contradicts itself is refused before anything runs', async () => {
   const leases = inMemory().manager();
   for (const [options, told] of [
-    [{ atLeast: 2 * MINUTE, atMost: MINUTE }, 'INVALID_OPTION at_least: 2m is longer than `at_most`, which is 1m'],
-    [{ every: MINUTE, atLeast: MINUTE }, 'INVALID_OPTION at_least: 1m is not shorter than `every`, which is 1m'],
+    [{ atLeast: 2 * MINUTE, atMost: MINUTE }, 'INVALID_OPTION atLeast: 2m is longer than `atMost`, which is 1m'],
+    [{ every: MINUTE, atLeast: MINUTE }, 'INVALID_OPTION atLeast: 1m is not shorter than `every`, which is 1m'],
     [{ every: 0 }, 'INVALID_OPTION every: must be greater than zero'],
     [{ every: '5' }, 'INVALID_OPTION every: must be a number of milliseconds'],
-    [{ value: 'a' }, 'INVALID_OPTION options: there is no option "value"'],
-    [{ wait: 1 }, 'INVALID_OPTION options: there is no option "wait"'],
-    [5, 'INVALID_OPTION options: must be an object'],
+    [{ value: 'a' }, 'INVALID_OPTION options: there is no option "value"; there are every, atLeast, atMost, ttl, owner, metadata'],
+    [{ wait: 1 }, 'INVALID_OPTION options: there is no option "wait"; there are every, atLeast, atMost, ttl, owner, metadata'],
+    [5, 'INVALID_OPTION options: must be an object, with any of every, atLeast, atMost, ttl, owner, metadata'],
   ]) {
     assert.equal(await refusal(() => leases.job('job', options)), told);
   }
-  assert.match(await refusal(() => leases.job('job', { atMost: 1 })), /^INVALID_OPTION max_hold: must be at least/);
+  assert.match(await refusal(() => leases.job('job', { atMost: 1 })), /^INVALID_OPTION atMost: must be at least/);
   assert.match(await refusal(() => leases.job('job', { ttl: 1 })), /^INVALID_OPTION ttl: /);
   assert.match(await refusal(() => leases.job('')), /^INVALID_NAME /);
   const job = leases.job('job');
-  const work = 'INVALID_OPTION options: the work must be a function';
+  const work = 'INVALID_OPTION work: must be a function';
   assert.deepEqual([await refusal(() => job.run()), await refusal(() => job.start())], [work, work]);
   const every = 'INVALID_OPTION every: must be set for a job that is started';
   assert.equal(await refusal(() => job.start(() => 1)), every);

@@ -61,10 +61,10 @@ async function ours({ name = 'a', manager = {}, call = {}, names, job }) {
   }
 }
 
-/** The library's text with the option's name as TypeScript has it: `maxClockSkew` for `max_clock_skew`. */
+/** The library's text with the names of options as TypeScript has them: `maxClockSkew` for `max_clock_skew`. */
 function inTypeScript(text) {
   const name = (of) => of.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
-  return text && text.replace(/^[a-z_]+(?=: )/, name);
+  return text && text.replace(/^[a-z_]+(?=: )|`[a-z_]+`/g, name);
 }
 
 test('names and options are refused with the same texts', async () => {

@@ -51,7 +51,7 @@ impl Fault {
     pub fn message(&self) -> String {
         match &self.0 {
             Error::InvalidOption { option, reason } => {
-                format!("{}: {reason}", name_in_typescript(option))
+                format!("{}: {}", name_in_typescript(option), names_in_typescript(reason))
             }
             Error::Lost { name, reason: LostReason::EndedAsAsked } => {
                 let reason = LostReason::EndedAsAsked.to_string().replace("max_hold", "maxHold");
@@ -162,6 +162,16 @@ fn name_in_typescript(option: &str) -> String {
         name.extend([&first.to_ascii_uppercase(), rest]);
     }
     name
+}
+
+/// A text whose names of options, which stand between backticks, are those of TypeScript.
+fn names_in_typescript(text: &str) -> String {
+    let parts = text.split('`').enumerate();
+    let converted = parts.map(|(place, part)| match place % 2 {
+        0 => part.to_owned(),
+        _ => name_in_typescript(part),
+    });
+    converted.collect::<Vec<_>>().join("`")
 }
 
 /// The word of a reason.
