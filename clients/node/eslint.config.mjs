@@ -9,7 +9,10 @@ const names = [...Object.getOwnPropertyNames(globalThis), 'require', 'module'];
 const globals = Object.fromEntries(names.map((name) => [name, 'readonly']));
 
 // What is taken out of an object is not in the rest.
-const UNUSED = ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_', ignoreRestSiblings: true }];
+const UNUSED = [
+  'error',
+  { argsIgnorePattern: '^_', varsIgnorePattern: '^_', ignoreRestSiblings: true },
+];
 
 export default defineConfig(
   { ignores: ['dist', 'src/core', '.test', '**/node_modules'] },

@@ -42,9 +42,14 @@ async function pair(leases, bare, locks) {
   await bare.createIndex({ expiresAt: 1 }, { expireAfterSeconds: 0 });
   // The server keeps the index entries of deleted documents for a while, and a look-up walks over them up to the next
   // live one. So there are live locks of others, as in `benches`.
-  const others = () => Array.from({ length: 1000 }, () => {
-    return { name: randomUUID(), value: randomUUID(), expiresAt: new Date(Date.now() + 3_600_000) };
-  });
+  const others = () =>
+    Array.from({ length: 1000 }, () => {
+      return {
+        name: randomUUID(),
+        value: randomUUID(),
+        expiresAt: new Date(Date.now() + 3_600_000),
+      };
+    });
   for (const collection of [bare, locks]) await collection.insertMany(others());
   const [ours, theirs] = [[], []];
   const lease = (name) => async () => (await leases.acquire(name)).release();
@@ -82,10 +87,12 @@ async function handOff(make, bare, waiting) {
     await Promise.all(holding);
     for (let each = 0; each < waiting; each += 1) {
       const heard = stream.next();
-      theirs.push(await timed(async () => {
-        await bare.updateOne({ _id: 'event' }, { $inc: { n: 1 } }, { ...MAJORITY, upsert: true });
-        await heard;
-      }));
+      theirs.push(
+        await timed(async () => {
+          await bare.updateOne({ _id: 'event' }, { $inc: { n: 1 } }, { ...MAJORITY, upsert: true });
+          await heard;
+        }),
+      );
     }
   }
   show(`hand-off, ${waiting} waiting`, median(ours), median(theirs));
@@ -116,7 +123,12 @@ async function held(make, client) {
 if (process.argv[2] === '--memory') {
   const db = new MongoClient(process.argv[3]).db(process.argv[4]);
   const leases = new LeaseManager(db);
-  console.log(await grownBy((name) => leases.acquire(name), (lease) => lease.release()));
+  console.log(
+    await grownBy(
+      (name) => leases.acquire(name),
+      (lease) => lease.release(),
+    ),
+  );
   // The leases end with their database.
   process.exit();
 }

@@ -12,7 +12,11 @@ import { LeaseManager } from 'mongo-lease';
 const [name, every, file, ttl = '30000'] = process.argv.slice(2);
 const { default: job } = await import(pathToFileURL(file));
 const client = new MongoClient(process.env.MONGODB_URI);
-const leases = new LeaseManager(client.db(), { owner: 'cron', ensureIndexes: true, ttl: Number(ttl) });
+const leases = new LeaseManager(client.db(), {
+  owner: 'cron',
+  ensureIndexes: true,
+  ttl: Number(ttl),
+});
 
 const stopping = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => stopping.abort());
@@ -23,7 +27,10 @@ await leases.job(`cron:${name}`, { every: Number(every) }).start(
     await job({ tick, token: lease.token, signal: AbortSignal.any([lease.signal, signal]) });
     console.log('done', tick);
   },
-  { signal, onError: (error, tick) => console.log(error.code === 'LOST' ? 'lost' : 'failed', tick) },
+  {
+    signal,
+    onError: (error, tick) => console.log(error.code === 'LOST' ? 'lost' : 'failed', tick),
+  },
 );
 await leases.close();
 await client.close();

@@ -15,7 +15,9 @@ export function listing(leases) {
     try {
       const locks = [];
       // The value is not shown: with it, anybody can release the lock.
-      for await (const { name, owner, remaining } of leases.list({ glob: searchParams.get('pattern') ?? '*' })) {
+      for await (const { name, owner, remaining } of leases.list({
+        glob: searchParams.get('pattern') ?? '*',
+      })) {
         locks.push({ name, owner, remaining });
       }
       send(200, locks);

@@ -21,8 +21,19 @@ import { cargo, targetFolder } from './core.mjs';
 
 // In memory and in its own time, or without any: no fault, no load, and no wait.
 const QUICK = [
-  'arguments', 'bounds', 'campaign', 'clock', 'detach', 'errors', 'events', 'fakes', 'jobs', 'memory', 'own-value',
-  'several', 'texts',
+  'arguments',
+  'bounds',
+  'campaign',
+  'clock',
+  'detach',
+  'errors',
+  'events',
+  'fakes',
+  'jobs',
+  'memory',
+  'own-value',
+  'several',
+  'texts',
 ];
 
 const here = resolve(dirname(fileURLToPath(import.meta.url)), '..');
@@ -115,7 +126,9 @@ env.MONGO_LEASE_URI = server.uri;
 let status = runIn(tests, files, '7');
 // What depends on the driver.
 const ofDriver = files.filter((file) =>
-  /^(promises|processes|lost-replies|guard|options|overload|transaction|unreachable|waiting)/.test(file),
+  /^(promises|processes|lost-replies|guard|options|overload|transaction|unreachable|waiting)/.test(
+    file,
+  ),
 );
 if (status === 0 && ofDriver.length > 0) status = runIn(withDriver6(), ofDriver, '6');
 await server.end();

@@ -81,8 +81,7 @@ export class Call {
     let hasCheckedIndexes = false;
     for (;;) {
       engine.checkOpen();
-      const attempt = (time: AttemptTime): Attempt =>
-        this.attempt(isUnanswered, predecessor, time);
+      const attempt = (time: AttemptTime): Attempt => this.attempt(isUnanswered, predecessor, time);
       let reply: Reply;
       try {
         ({ reply } = await untilAnswered(engine.clock, policy, attempt, undefined, stop));

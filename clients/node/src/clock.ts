@@ -215,7 +215,10 @@ export class Alarm {
   private cancelTimer: (() => void) | undefined;
   private isStopped = false;
 
-  constructor(private readonly clock: Clock, private readonly ring: () => void) {}
+  constructor(
+    private readonly clock: Clock,
+    private readonly ring: () => void,
+  ) {}
 
   /** Rings at this moment, unless it rings earlier. */
   by(at: number): void {

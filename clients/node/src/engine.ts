@@ -183,7 +183,11 @@ export class Engine {
   /** Fails if the collection has documents of another format, unless the search takes too long. */
   private async checkFormat(): Promise<void> {
     const policy = oneAttempt(this.clock, Constants.formatTimeout());
-    const looking = this.look(() => Command.findOtherFormat(), policy, () => true);
+    const looking = this.look(
+      () => Command.findOtherFormat(),
+      policy,
+      () => true,
+    );
     const found = await looking.catch((error: unknown) => {
       if (error instanceof Stopped) throw error;
     });
@@ -311,7 +315,12 @@ export class Engine {
     const leases = this.renewer.leases();
     for (const lease of leases) if (lease.end()) lease.tellReleased();
     const left = new Set(leases);
-    const ending = leases.map((lease) => lease.release().then(() => left.delete(lease), () => {}));
+    const ending = leases.map((lease) =>
+      lease.release().then(
+        () => left.delete(lease),
+        () => {},
+      ),
+    );
     await before(clock, deadline, Promise.all(ending));
     await before(clock, deadline, this.watcher?.stop() ?? Promise.resolve());
     // Calls from before get their answers now, and their grants are given back.

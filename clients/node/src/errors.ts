@@ -24,13 +24,7 @@ export type ErrorCode =
 
 /** Why a lease was lost. */
 export type LostReason =
-  | 'notRenewed'
-  | 'outOfReach'
-  | 'takenOver'
-  | 'removed'
-  | 'resumed'
-  | 'endedAsAsked'
-  | 'released';
+  'notRenewed' | 'outOfReach' | 'takenOver' | 'removed' | 'resumed' | 'endedAsAsked' | 'released';
 
 /** What an error says. For users' mocks: the package makes its own from what the core tells. */
 export interface ErrorFields {
@@ -243,7 +237,10 @@ export function toError(fault: Fault, cause?: unknown): LeaseError {
 
 /** @internal One attempt at a command has failed. */
 export class AttemptError extends Error {
-  constructor(readonly failure: Failure, readonly source?: unknown) {
+  constructor(
+    readonly failure: Failure,
+    readonly source?: unknown,
+  ) {
     super('an attempt has failed');
   }
 

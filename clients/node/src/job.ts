@@ -97,7 +97,9 @@ export function namedAsWritten<T>(call: () => T): T {
     if (!(error instanceof InvalidOptionError)) throw error;
     const { option, message } = error;
     const written = WRITTEN[option];
-    throw written === undefined ? error : invalidOption(written, message.slice(`${option}: `.length));
+    throw written === undefined
+      ? error
+      : invalidOption(written, message.slice(`${option}: `.length));
   }
 }
 

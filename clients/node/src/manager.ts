@@ -43,7 +43,10 @@ export class LeaseManager {
    * checks the server and the indexes.
    */
   constructor(db: AnyDb | MongooseConnection, options: ManagerOptions = {}) {
-    this.engine = new Engine(refusedAsError(() => new ServerBackend(db)), options);
+    this.engine = new Engine(
+      refusedAsError(() => new ServerBackend(db)),
+      options,
+    );
   }
 
   /** @internal */
@@ -89,7 +92,8 @@ export class LeaseManager {
     try {
       await engine.ready(deadline, signal);
     } catch (error) {
-      if (!(error instanceof AttemptError) || engine.clock.now() < deadline) throw asLeaseError(error);
+      if (!(error instanceof AttemptError) || engine.clock.now() < deadline)
+        throw asLeaseError(error);
       const waited = (engine.clock.now() - started) / 1e3;
       const why = error.failure.fault();
       throw toError(Fault.waitTimeout(name, waited, false, undefined, why), error.source);

@@ -256,7 +256,10 @@ class MemoryStream implements NewsStream {
   private isClosed = false;
   private wake: (() => void) | undefined;
 
-  constructor(private readonly store: MemoryStore, private readonly collection: string) {}
+  constructor(
+    private readonly store: MemoryStore,
+    private readonly collection: string,
+  ) {}
 
   async next(): Promise<News[]> {
     const event = this.store.event(this.number, this.collection);

@@ -5,7 +5,16 @@
 import { asLeaseError, Call } from './call';
 import { Wake, about, delays, growing } from './clock';
 import { before } from './runner';
-import { Constants, Fault, type Info, type Promotion, Reply, type Request, WaitStep, Waiter } from './core';
+import {
+  Constants,
+  Fault,
+  type Info,
+  type Promotion,
+  Reply,
+  type Request,
+  WaitStep,
+  Waiter,
+} from './core';
 import type { Engine } from './engine';
 import { AttemptError, DatabaseError, UnknownOutcomeError, toError } from './errors';
 import type { LeaseEvent } from './events';

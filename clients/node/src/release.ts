@@ -12,7 +12,6 @@ import { type Attempt, type AttemptTime, type Runner, randomHex } from './runner
 /** One command of a release. They are sent in turn until one of them matches. */
 export type ReleaseStep = 'delete' | 'besideOthers' | 'anywhere' | 'heldOrQueued' | 'later';
 
-
 export class Releaser {
   constructor(private readonly runner: Runner) {}
 

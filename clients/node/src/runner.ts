@@ -94,7 +94,8 @@ export function attemptError(error: unknown): AttemptError {
   // Replies are read exactly, and so are errors: the code is a number of BSON, and no user expects that. The driver may
   // have another copy of `bson` than we.
   const coded = error as { code?: { _bsontype?: string; valueOf(): number } | number } | undefined;
-  if (typeof coded?.code === 'object' && coded.code?._bsontype === 'Int32') coded.code = coded.code.valueOf();
+  if (typeof coded?.code === 'object' && coded.code?._bsontype === 'Int32')
+    coded.code = coded.code.valueOf();
   const { name, code, codeName, message, errorLabels, errorLabelSet } = error as {
     name?: string;
     code?: unknown;
@@ -106,10 +107,7 @@ export function attemptError(error: unknown): AttemptError {
   const labels = errorLabels ?? [...(errorLabelSet ?? [])];
   const number = typeof code === 'number' ? code : undefined;
   const text = message ?? String(error);
-  return new AttemptError(
-    Failure.driver(name ?? '', number, codeName ?? '', text, labels),
-    error,
-  );
+  return new AttemptError(Failure.driver(name ?? '', number, codeName ?? '', text, labels), error);
 }
 
 function hasCode(error: unknown): boolean {
@@ -144,7 +142,11 @@ export class Runner {
   readonly pace = new Pace();
   readonly collection: string;
 
-  constructor(readonly backend: Backend, private readonly manager: Manager, slots: number) {
+  constructor(
+    readonly backend: Backend,
+    private readonly manager: Manager,
+    slots: number,
+  ) {
     this.collection = manager.collection();
     this.slots = new SlotQueue(slots);
   }

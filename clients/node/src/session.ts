@@ -31,8 +31,7 @@ export class OwnSession {
     this.commitIt = session.commitTransaction.bind(session);
     this.abortIt = session.abortTransaction.bind(session);
     this.endIt = session.endSession.bind(session);
-    const refuse = (): Promise<never> =>
-      Promise.reject(invalidOption('session', ENDED_BY_US));
+    const refuse = (): Promise<never> => Promise.reject(invalidOption('session', ENDED_BY_US));
     Object.assign(session, {
       commitTransaction: refuse,
       abortTransaction: refuse,

@@ -14,7 +14,13 @@ export interface Waiting extends Member {
   refuse(): void;
 }
 
-const LANES = [Lane.Critical, Lane.BlockedCritical, Lane.Release, Lane.Acquire, Lane.BlockedAcquire];
+const LANES = [
+  Lane.Critical,
+  Lane.BlockedCritical,
+  Lane.Release,
+  Lane.Acquire,
+  Lane.BlockedAcquire,
+];
 const ACQUIRES = [Lane.Acquire, Lane.BlockedAcquire];
 
 export class SlotQueue {

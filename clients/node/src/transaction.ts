@@ -36,7 +36,10 @@ export class Transactions {
   wasOutlived = false;
   private readonly waiting = new Set<() => void>();
 
-  constructor(readonly lease: Lease, readonly engine: Engine) {}
+  constructor(
+    readonly lease: Lease,
+    readonly engine: Engine,
+  ) {}
 
   /** Repeats the transaction until it is committed, or fails for another reason than a conflict. */
   async run<T>(work: Work<T>): Promise<T> {
@@ -112,7 +115,10 @@ class Try<T> {
   private guarded: number | undefined;
   private isCommitSent = false;
 
-  constructor(private readonly all: Transactions, private readonly work: Work<T>) {}
+  constructor(
+    private readonly all: Transactions,
+    private readonly work: Work<T>,
+  ) {}
 
   /** What the database says of a command of ours is thrown as an `AttemptError`, and what the callback throws as it is. */
   async run(): Promise<T> {
@@ -149,7 +155,14 @@ class Try<T> {
       const own = new OwnSession(runner.backend.startSession());
       const first = this.firstOperation(own);
       try {
-        if (await before(clock, deadline, first.then(() => true))) return own;
+        if (
+          await before(
+            clock,
+            deadline,
+            first.then(() => true),
+          )
+        )
+          return own;
       } catch (error) {
         await this.discard(own);
         const pause = pauses.next().value;
@@ -319,7 +332,8 @@ class Try<T> {
       const pause = pauses.next().value;
       const step = told ? rules.onFailed(clock.now(), told.failure, pause) : CommitStep.GiveUp;
       if (step === CommitStep.NotCommitted) throw told;
-      if (step === CommitStep.GiveUp) throw toError(lease.holding.commitUnknown(last?.failure), last?.source);
+      if (step === CommitStep.GiveUp)
+        throw toError(lease.holding.commitUnknown(last?.failure), last?.source);
       await new Promise<void>((wake) => void clock.timer(clock.now() + pause * 1e3, wake));
     }
   }
@@ -333,5 +347,7 @@ function isConflict(error: unknown): boolean {
 /** Whether an error of the driver, or of any copy of it, says that the transaction may be repeated. */
 function isRepeatable(error: unknown): boolean {
   const { hasErrorLabel } = (error ?? {}) as { hasErrorLabel?: (label: string) => boolean };
-  return typeof hasErrorLabel === 'function' && hasErrorLabel.call(error, 'TransientTransactionError');
+  return (
+    typeof hasErrorLabel === 'function' && hasErrorLabel.call(error, 'TransientTransactionError')
+  );
 }

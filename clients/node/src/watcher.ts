@@ -161,7 +161,8 @@ class Following {
         reason = attemptError(error).failure.fault().message();
       }
       if (!news || this.isClosed) {
-        const worked = this.worksSince === undefined ? undefined : (clock.now() - this.worksSince) / 1e3;
+        const worked =
+          this.worksSince === undefined ? undefined : (clock.now() - this.worksSince) / 1e3;
         const [why, wasOpen] = [this.isInTheWay ? 'lasting' : 'passing', this.isOpen] as const;
         if (this.isInTheWay) reason = 'no other command gets through beside the change stream';
         return { why, worked, reason, wasOpen };

@@ -19,7 +19,8 @@ async function refusal(call) {
 }
 
 const NAME = "a lease's name must have 1 to 512 bytes without NUL";
-const OF_TRY = 'ttl, signal, metadata, renew, maxHold, holdAtLeast, owner, value, permits, limit, shared';
+const OF_TRY =
+  'ttl, signal, metadata, renew, maxHold, holdAtLeast, owner, value, permits, limit, shared';
 const cyclic = {};
 cyclic.self = cyclic;
 
@@ -40,7 +41,10 @@ test('bad metadata and a bad signal are invalid options', async () => {
     [{ signal: null }, signal],
     [{ signal: new AbortController() }, signal],
   ]) {
-    for (const call of [() => leases.acquire('x', options), () => leases.tryAcquire('x', options)]) {
+    for (const call of [
+      () => leases.acquire('x', options),
+      () => leases.tryAcquire('x', options),
+    ]) {
       const found = await refusal(call);
       if (typeof told === 'string') assert.equal(found, told);
       else assert.match(found ?? '', told);
@@ -53,33 +57,70 @@ test('bad metadata and a bad signal are invalid options', async () => {
 
 test('options that are no object are refused, and not ignored', async () => {
   const leases = inMemory().manager();
-  const told = (names) => `INVALID_OPTION options: options: must be an object, with any of ${names}`;
+  const told = (names) =>
+    `INVALID_OPTION options: options: must be an object, with any of ${names}`;
   const five = leases.semaphore('five', 5);
-  const noObjects = [5000, 'wait', null, [], () => 1, Promise.resolve({ ttl: 5 }), new Map([['ttl', 5]]), new Date(), /x/];
+  const noObjects = [
+    5000,
+    'wait',
+    null,
+    [],
+    () => 1,
+    Promise.resolve({ ttl: 5 }),
+    new Map([['ttl', 5]]),
+    new Date(),
+    /x/,
+  ];
   for (const options of noObjects) {
     assert.equal(await refusal(() => leases.acquire('x', options)), told(`wait, ${OF_TRY}`));
     assert.equal(await refusal(() => leases.tryAcquire('x', options)), told(OF_TRY));
-    assert.equal(await refusal(() => leases.list(options).next()), told('prefix, glob, heldBy, withFree'));
-    assert.match(await refusal(() => inMemory().manager(options)), /must be an object, with any of collection, /);
-    for (const call of [five.acquire(options), five.tryAcquire(options), five.withLease(() => 1, options)]) {
-      assert.match(await refusal(() => call), /^INVALID_OPTION options: options: must be an object, with any of wait, ttl/);
+    assert.equal(
+      await refusal(() => leases.list(options).next()),
+      told('prefix, glob, heldBy, withFree'),
+    );
+    assert.match(
+      await refusal(() => inMemory().manager(options)),
+      /must be an object, with any of collection, /,
+    );
+    for (const call of [
+      five.acquire(options),
+      five.tryAcquire(options),
+      five.withLease(() => 1, options),
+    ]) {
+      assert.match(
+        await refusal(() => call),
+        /^INVALID_OPTION options: options: must be an object, with any of wait, ttl/,
+      );
     }
   }
 });
 
 test('an option that there is not is refused with those that there are', async () => {
   const leases = inMemory().manager();
-  const told = (option, names) => `INVALID_OPTION options: options: there is no option "${option}"; there are ${names}`;
+  const told = (option, names) =>
+    `INVALID_OPTION options: options: there is no option "${option}"; there are ${names}`;
   for (const option of ['timeout', 'ttlMs', 'constructor', '__proto__', '']) {
     const options = JSON.parse(`{ "${option}": 5 }`);
-    assert.equal(await refusal(() => leases.acquire('x', options)), told(option, `wait, ${OF_TRY}`));
-    assert.equal(await refusal(() => leases.list(options).next()), told(option, 'prefix, glob, heldBy, withFree'));
+    assert.equal(
+      await refusal(() => leases.acquire('x', options)),
+      told(option, `wait, ${OF_TRY}`),
+    );
+    assert.equal(
+      await refusal(() => leases.list(options).next()),
+      told(option, 'prefix, glob, heldBy, withFree'),
+    );
     assert.match(await refusal(() => inMemory().manager(options)), /there is no option/);
   }
   // A call that sends one attempt does not wait, and a semaphore has its limit.
   assert.equal(await refusal(() => leases.tryAcquire('x', { wait: 5000 })), told('wait', OF_TRY));
-  assert.match(await refusal(() => leases.semaphore('x', 5).acquire({ limit: 6 })), /there is no option "limit"/);
-  assert.equal(await refusal(() => inMemory('x')), 'INVALID_OPTION options: options: a store has none: give them to `manager`');
+  assert.match(
+    await refusal(() => leases.semaphore('x', 5).acquire({ limit: 6 })),
+    /there is no option "limit"/,
+  );
+  assert.equal(
+    await refusal(() => inMemory('x')),
+    'INVALID_OPTION options: options: a store has none: give them to `manager`',
+  );
   // The control: an option that is undefined is one that is not there, and a class of the user's may have them.
   class Own {
     ttl = 5000;
@@ -91,7 +132,10 @@ test('an option that there is not is refused with those that there are', async (
 test('names and filters of queries are checked', async () => {
   const leases = inMemory().manager();
   for (const name of [5, null, undefined, {}, ['x']]) {
-    assert.equal(await refusal(() => leases.get(name)), `INVALID_NAME name: ${NAME}: it is no string`);
+    assert.equal(
+      await refusal(() => leases.get(name)),
+      `INVALID_NAME name: ${NAME}: it is no string`,
+    );
   }
   assert.match(await refusal(() => leases.get('\ud800')), /^INVALID_NAME .*well-formed Unicode/);
   for (const [options, told] of [
@@ -107,7 +151,10 @@ test('names and filters of queries are checked', async () => {
       { glob: 'x'.repeat(1025) },
       'INVALID_OPTION glob: glob: must have at most 1024 bytes and no NUL character',
     ],
-    [{ prefix: '\0' }, 'INVALID_OPTION prefix: prefix: must have at most 1024 bytes and no NUL character'],
+    [
+      { prefix: '\0' },
+      'INVALID_OPTION prefix: prefix: must have at most 1024 bytes and no NUL character',
+    ],
     [{ prefix: '\udc00' }, 'INVALID_OPTION prefix: prefix: it is no well-formed Unicode'],
     [
       { prefix: 'a', glob: 'a*' },
@@ -131,7 +178,10 @@ test('names and filters of queries are checked', async () => {
 test('work under a permit has its permit, and what is no work is refused', async () => {
   const leases = inMemory().manager();
   const five = leases.semaphore('five', 5);
-  const used = await five.withLease(async ({ permits }) => [permits, (await leases.get('five')).limit], { permits: 2 });
+  const used = await five.withLease(
+    async ({ permits }) => [permits, (await leases.get('five')).limit],
+    { permits: 2 },
+  );
   assert.deepEqual(used, [2, 5]);
   assert.equal(await leases.get('five'), undefined);
   const told = 'INVALID_OPTION work: work: must be a function';
@@ -144,32 +194,60 @@ test('a database that is none is an invalid option, and Mongoose has a hint', as
   const connection = mongoose.createConnection();
   for (const db of [undefined, null, 5, {}, connection.db, connection]) {
     const found = await refusal(() => new LeaseManager(db));
-    assert.match(found ?? '', /^INVALID_OPTION db: db: must be a `Db` of the package `mongodb`, or a connection of Mongoose once it is connected/);
+    assert.match(
+      found ?? '',
+      /^INVALID_OPTION db: db: must be a `Db` of the package `mongodb`, or a connection of Mongoose once it is connected/,
+    );
   }
   await connection.close();
 });
 
 test('the arguments of a fenced write are checked', async () => {
   const sent = [];
-  const collection = { bsonOptions: {}, updateOne: (...all) => sent.push(all), findOne: () => null };
+  const collection = {
+    bsonOptions: {},
+    updateOne: (...all) => sent.push(all),
+    findOne: () => null,
+  };
   const names = 'field, upsert, session';
   const set = { $set: { a: 1 } };
   for (const [args, told] of [
     [[undefined, set, 1n], 'INVALID_OPTION filter: filter: must be a document'],
-    [[{ _id: 1 }, undefined, 1n], 'INVALID_OPTION update: update: must be a document or a list of stages'],
+    [
+      [{ _id: 1 }, undefined, 1n],
+      'INVALID_OPTION update: update: must be a document or a list of stages',
+    ],
     [[{ _id: 1 }, 5, 1n], 'INVALID_OPTION update: update: must be a document or a list of stages'],
     [[{ _id: cyclic }, set, 1n], /^INVALID_OPTION filter: filter: .*circular/],
     [[{ _id: 1 }, { $set: cyclic }, 1n], /^INVALID_OPTION update: update: .*circular/],
     [[{ _id: 1 }, set, 1], 'INVALID_OPTION token: token: must be a bigint, as `lease.token` is'],
     // More than 64 bits: less would be another token.
-    [[{ _id: 1 }, set, 2n ** 64n], 'INVALID_OPTION token: token: must be a bigint, as `lease.token` is'],
+    [
+      [{ _id: 1 }, set, 2n ** 64n],
+      'INVALID_OPTION token: token: must be a bigint, as `lease.token` is',
+    ],
     [[{ _id: 1 }, set, -1n], 'INVALID_OPTION token: token: must be a bigint, as `lease.token` is'],
-    [[{ _id: 1 }, set, 1n, { session: {} }], 'INVALID_OPTION session: session: must be a ClientSession of the driver'],
+    [
+      [{ _id: 1 }, set, 1n, { session: {} }],
+      'INVALID_OPTION session: session: must be a ClientSession of the driver',
+    ],
     [[{ _id: 1 }, set, 1n, { field: 5 }], 'INVALID_OPTION field: field: must be a string'],
-    [[{ _id: 1 }, set, 1n, { upsert: 'yes' }], 'INVALID_OPTION upsert: upsert: must be true or false'],
-    [[{ _id: 1 }, set, 1n, { fild: 'x' }], 'INVALID_OPTION options: options: there is no option "fild"; there are field, upsert, session'],
-    [[{ _id: 1 }, set, 1n, 5], `INVALID_OPTION options: options: must be an object, with any of ${names}`],
-    [[{ _id: 1 }, set, 1n, null], `INVALID_OPTION options: options: must be an object, with any of ${names}`],
+    [
+      [{ _id: 1 }, set, 1n, { upsert: 'yes' }],
+      'INVALID_OPTION upsert: upsert: must be true or false',
+    ],
+    [
+      [{ _id: 1 }, set, 1n, { fild: 'x' }],
+      'INVALID_OPTION options: options: there is no option "fild"; there are field, upsert, session',
+    ],
+    [
+      [{ _id: 1 }, set, 1n, 5],
+      `INVALID_OPTION options: options: must be an object, with any of ${names}`,
+    ],
+    [
+      [{ _id: 1 }, set, 1n, null],
+      `INVALID_OPTION options: options: must be an object, with any of ${names}`,
+    ],
   ]) {
     const found = await refusal(() => fencedUpdate(collection, ...args));
     if (typeof told === 'string') assert.equal(found, told);
@@ -177,7 +255,10 @@ test('the arguments of a fenced write are checked', async () => {
   }
   for (const none of [undefined, null, 5, {}, 'invoices']) {
     const found = await refusal(() => fencedUpdate(none, { _id: 1 }, set, 1n));
-    assert.equal(found?.slice(0, 78), 'INVALID_OPTION collection: collection: must be a `Collection` of the package `');
+    assert.equal(
+      found?.slice(0, 78),
+      'INVALID_OPTION collection: collection: must be a `Collection` of the package `',
+    );
   }
   assert.deepEqual(sent, []);
 });
@@ -188,15 +269,70 @@ test('whatever the arguments are, a call succeeds or is refused with an error of
   const lease = await leases.acquire('held');
   const collection = { updateOne: () => ({ matchedCount: 1 }), findOne: () => null };
   const hostile = [
-    undefined, null, true, 0, -1, 0.5, 5, NaN, Infinity, -Infinity, 2 ** 53, 5n, '', 'x', '\0', '\ud800', 'x'.repeat(600),
-    Symbol('s'), [], ['x'], {}, { toString: null }, () => 'x', /x/, new Date(), new Map([['a', 1]]), Buffer.alloc(5),
-    Promise.resolve('x'), Object.create(null), new Proxy({}, {}), { valueOf: () => 5 },
+    undefined,
+    null,
+    true,
+    0,
+    -1,
+    0.5,
+    5,
+    NaN,
+    Infinity,
+    -Infinity,
+    2 ** 53,
+    5n,
+    '',
+    'x',
+    '\0',
+    '\ud800',
+    'x'.repeat(600),
+    Symbol('s'),
+    [],
+    ['x'],
+    {},
+    { toString: null },
+    () => 'x',
+    /x/,
+    new Date(),
+    new Map([['a', 1]]),
+    Buffer.alloc(5),
+    Promise.resolve('x'),
+    Object.create(null),
+    new Proxy({}, {}),
+    { valueOf: () => 5 },
   ];
   const options = [
-    'wait', 'ttl', 'signal', 'metadata', 'renew', 'maxHold', 'owner', 'value', 'limit', 'permits', 'shared', 'prefix', 'glob',
-    'heldBy', 'withFree', 'collection', 'maxClockSkew', 'attemptTimeout', 'buildTimeout', 'releaseTimeout', 'shutdownTimeout',
-    'waiterTtl', 'recheckEvery', 'changeStream', 'maxWaiting', 'maxInFlight', 'assumeIndexes', 'ensureIndexes', 'field',
-    'upsert', 'session',
+    'wait',
+    'ttl',
+    'signal',
+    'metadata',
+    'renew',
+    'maxHold',
+    'owner',
+    'value',
+    'limit',
+    'permits',
+    'shared',
+    'prefix',
+    'glob',
+    'heldBy',
+    'withFree',
+    'collection',
+    'maxClockSkew',
+    'attemptTimeout',
+    'buildTimeout',
+    'releaseTimeout',
+    'shutdownTimeout',
+    'waiterTtl',
+    'recheckEvery',
+    'changeStream',
+    'maxWaiting',
+    'maxInFlight',
+    'assumeIndexes',
+    'ensureIndexes',
+    'field',
+    'upsert',
+    'session',
   ];
   const five = leases.semaphore('five', 5);
   const calls = [
@@ -230,14 +366,26 @@ test('whatever the arguments are, a call succeeds or is refused with an error of
   ];
   let [refused, told] = [0, new Set()];
   for (const call of calls) {
-    for (const value of [...hostile, ...options.flatMap((option) => hostile.map((it) => ({ [option]: it })))]) {
+    for (const value of [
+      ...hostile,
+      ...options.flatMap((option) => hostile.map((it) => ({ [option]: it }))),
+    ]) {
       try {
         const made = await call(value);
         // It is in the way of no later call.
         if (made instanceof mongoLease.Lease) await made.release();
       } catch (error) {
-        assert.ok(error instanceof mongoLease.LeaseError, `${call}: ${inspect(value)}: ${error.stack}`);
-        const isWrong = !['INVALID_OPTION', 'INVALID_NAME', 'UNSUPPORTED', 'BUSY', 'SHUT_DOWN'].includes(error.code);
+        assert.ok(
+          error instanceof mongoLease.LeaseError,
+          `${call}: ${inspect(value)}: ${error.stack}`,
+        );
+        const isWrong = ![
+          'INVALID_OPTION',
+          'INVALID_NAME',
+          'UNSUPPORTED',
+          'BUSY',
+          'SHUT_DOWN',
+        ].includes(error.code);
         assert.ok(!isWrong, `${call}: ${inspect(value)}: ${error.code} ${error.message}`);
         // A name with an underscore is one of the Rust library.
         assert.doesNotMatch(`${error.option}`, /_/);
@@ -259,7 +407,10 @@ test('an option whose getter throws is not hidden, and what a getter returns lat
     },
   };
   for (const call of [leases.acquire, leases.tryAcquire]) {
-    await assert.rejects(() => call.call(leases, 'x', throwing), (error) => error === own);
+    await assert.rejects(
+      () => call.call(leases, 'x', throwing),
+      (error) => error === own,
+    );
   }
   let reads = 0;
   const changing = {
@@ -275,7 +426,12 @@ test('an option whose getter throws is not hidden, and what a getter returns lat
 test('metadata have well-formed texts only', async () => {
   const leases = inMemory().manager();
   const told = 'INVALID_OPTION metadata: metadata: it is no well-formed Unicode';
-  for (const metadata of [{ '\ud800': 1 }, { a: '\udc00' }, { a: [{ b: ['\ud800'] }] }, { a: new Map([['\ud800', 1]]) }]) {
+  for (const metadata of [
+    { '\ud800': 1 },
+    { a: '\udc00' },
+    { a: [{ b: ['\ud800'] }] },
+    { a: new Map([['\ud800', 1]]) },
+  ]) {
     assert.equal(await refusal(() => leases.tryAcquire('x', { metadata })), told);
   }
   const own = { toBSON: () => ({ a: '\ud800' }) };
@@ -351,7 +507,13 @@ test('a lease, its manager and a semaphore are shown in a line, without the valu
   });
   assert.ok(![shown, json].some((text) => text.includes(value)));
   await lease.release();
-  assert.deepEqual(lease.toJSON(), { name: 'x', token: String(token), valid: false, remaining: 0, lost: 'released' });
+  assert.deepEqual(lease.toJSON(), {
+    name: 'x',
+    token: String(token),
+    valid: false,
+    remaining: 0,
+    lost: 'released',
+  });
 });
 
 test('values, by which leases can be released, are in no log and in no JSON', async () => {
@@ -381,7 +543,10 @@ test('values, by which leases can be released, are in no log and in no JSON', as
   });
   assert.equal(inspect(store), 'MemoryStore { now: 2026-01-01T00:00:01.000Z, hangs: false }');
   store.hang();
-  assert.deepEqual(JSON.parse(JSON.stringify(store)), { now: '2026-01-01T00:00:01.000Z', hangs: true });
+  assert.deepEqual(JSON.parse(JSON.stringify(store)), {
+    now: '2026-01-01T00:00:01.000Z',
+    hangs: true,
+  });
 });
 
 test('leases are released by name and value', async () => {
@@ -404,13 +569,20 @@ test('leases are released by name and value', async () => {
   const permit = await holder.acquire('five', { limit: 5, value: 'one' });
   const kept = await holder.acquire('five', { limit: 5, value: 'two' });
   assert.equal(await other.release('five', permit.value), 'released');
-  assert.deepEqual((await other.get('five')).holders.map(({ value }) => value), [kept.value]);
+  assert.deepEqual(
+    (await other.get('five')).holders.map(({ value }) => value),
+    [kept.value],
+  );
   for (const [name, value, told] of [
     [5, 'a', `INVALID_NAME name: ${NAME}: it is no string`],
     ['', 'a', `INVALID_NAME name: ${NAME}`],
     ['x', 5, 'INVALID_OPTION value: value: must be a string'],
     ['x', '\ud800', 'INVALID_OPTION value: value: it is no well-formed Unicode'],
-    ['five', 'mongo-lease/shared', /^INVALID_OPTION value: value: is that of a lease that several hold/],
+    [
+      'five',
+      'mongo-lease/shared',
+      /^INVALID_OPTION value: value: is that of a lease that several hold/,
+    ],
   ]) {
     const found = await refusal(() => other.release(name, value));
     if (typeof told === 'string') assert.equal(found.slice(0, told.length), told);
@@ -421,32 +593,32 @@ test('leases are released by name and value', async () => {
 test("a user's mock can throw each error of the package", () => {
   const shown = (error) => [error.name, error.message, error.code, error.isTransient];
   const made = Object.entries(mongoLease).filter(([name]) => name.endsWith('Error'));
-  assert.deepEqual(
-    made.map(([, Made]) => shown(new Made('mocked'))).sort(),
-    [
-      ['CommitUnknownError', 'mocked', 'COMMIT_UNKNOWN', false],
-      ['DamagedError', 'mocked', 'DAMAGED', false],
-      ['DatabaseError', 'mocked', 'MONGODB', false],
-      ['InvalidOptionError', 'mocked', 'INVALID_OPTION', false],
-      ['LeaseBusyError', 'mocked', 'BUSY', true],
-      ['LeaseError', 'mocked', 'MONGODB', false],
-      ['LeaseLostError', 'mocked', 'LOST', false],
-      ['NotReadyError', 'mocked', 'NOT_MIGRATED', false],
-      ['QueueFullError', 'mocked', 'QUEUE_FULL', true],
-      ['ShutDownError', 'mocked', 'SHUT_DOWN', false],
-      ['TransactionTooLongError', 'mocked', 'TRANSACTION_TOO_LONG', false],
-      ['UnknownOutcomeError', 'mocked', 'UNKNOWN', true],
-      ['UnsupportedError', 'mocked', 'UNSUPPORTED', false],
-      ['WaitTimeoutError', 'mocked', 'WAIT_TIMEOUT', true],
-    ],
-  );
+  assert.deepEqual(made.map(([, Made]) => shown(new Made('mocked'))).sort(), [
+    ['CommitUnknownError', 'mocked', 'COMMIT_UNKNOWN', false],
+    ['DamagedError', 'mocked', 'DAMAGED', false],
+    ['DatabaseError', 'mocked', 'MONGODB', false],
+    ['InvalidOptionError', 'mocked', 'INVALID_OPTION', false],
+    ['LeaseBusyError', 'mocked', 'BUSY', true],
+    ['LeaseError', 'mocked', 'MONGODB', false],
+    ['LeaseLostError', 'mocked', 'LOST', false],
+    ['NotReadyError', 'mocked', 'NOT_MIGRATED', false],
+    ['QueueFullError', 'mocked', 'QUEUE_FULL', true],
+    ['ShutDownError', 'mocked', 'SHUT_DOWN', false],
+    ['TransactionTooLongError', 'mocked', 'TRANSACTION_TOO_LONG', false],
+    ['UnknownOutcomeError', 'mocked', 'UNKNOWN', true],
+    ['UnsupportedError', 'mocked', 'UNSUPPORTED', false],
+    ['WaitTimeoutError', 'mocked', 'WAIT_TIMEOUT', true],
+  ]);
   const { LeaseBusyError, LeaseLostError, InvalidOptionError } = mongoLease;
   const cause = new Error('the cause');
   const busy = new LeaseBusyError({ message: 'held', retryAfter: 500 }, { cause });
   assert.deepEqual([busy.retryAfter, busy.held, busy.cause], [500, undefined, cause]);
   assert.equal(new LeaseLostError({ reason: 'takenOver' }).reason, 'takenOver');
   assert.equal(new InvalidOptionError({ option: 'ttl' }).option, 'ttl');
-  assert.deepEqual([undefined, null, 5].map((told) => new LeaseLostError(told).message), ['', '', '5']);
+  assert.deepEqual(
+    [undefined, null, 5].map((told) => new LeaseLostError(told).message),
+    ['', '', '5'],
+  );
   class Own extends LeaseLostError {}
   assert.deepEqual(shown(new Own('own')), ['Own', 'own', 'LOST', false]);
 });

@@ -7,7 +7,10 @@ import { inMemory } from '../index.mjs';
 /** Moves the clock until the promise has settled. Returns the milliseconds that took, with its value or its error. */
 async function timed(store, promise, step = 10, most = 60_000) {
   let ended;
-  promise.then((value) => (ended = { value }), (error) => (ended = { error }));
+  promise.then(
+    (value) => (ended = { value }),
+    (error) => (ended = { error }),
+  );
   const started = store.now();
   await store.advance(0);
   while (!ended && store.now() - started < most) await store.advance(step);
@@ -121,13 +124,19 @@ test('the first call ends by its wait, although the server does not answer', asy
   const { store, leases } = away();
   const { after, error } = await timed(store, leases.acquire('x', { wait: 500 }));
   assert.deepEqual([after, error?.code, error?.isTransient], [500, 'WAIT_TIMEOUT', true]);
-  assert.match(error.message, /^lease "x" was not granted within 500ms; the database did not answer/);
+  assert.match(
+    error.message,
+    /^lease "x" was not granted within 500ms; the database did not answer/,
+  );
 });
 
 test('the first call ends with its signal', async () => {
   const { store, leases } = away();
   const stop = new AbortController();
-  const calls = [leases.acquire('x', { signal: stop.signal }), leases.tryAcquire('x', { signal: stop.signal })];
+  const calls = [
+    leases.acquire('x', { signal: stop.signal }),
+    leases.tryAcquire('x', { signal: stop.signal }),
+  ];
   const settled = Promise.allSettled(calls);
   await store.advance(300);
   const reason = new Error('no longer needed');
@@ -183,13 +192,17 @@ test('of 10,000 calls at once, those that were not sent say so', async () => {
     sent += 1;
     return untilAwake.call(store);
   };
-  const calls = Array.from({ length: 10_000 }, (_, i) => leases.acquire(`call ${i}`, { wait: 500 }));
+  const calls = Array.from({ length: 10_000 }, (_, i) =>
+    leases.acquire(`call ${i}`, { wait: 500 }),
+  );
   const settled = Promise.allSettled(calls);
   await store.advance(500);
   const texts = new Map();
   for (const { reason } of await settled) {
     // What else a silence may mean is of no interest here.
-    const message = reason?.message.replace(/"call \d+"/, 'NAME').replace(/(not answer in time).*/, '$1');
+    const message = reason?.message
+      .replace(/"call \d+"/, 'NAME')
+      .replace(/(not answer in time).*/, '$1');
     const text = `${reason?.code}: ${message}`;
     texts.set(text, (texts.get(text) ?? 0) + 1);
   }
@@ -197,9 +210,16 @@ test('of 10,000 calls at once, those that were not sent say so', async () => {
   const waited =
     'the call waited in its own process until its time was over, because the process starts more ' +
     'calls than the database carries out; it sent nothing';
-  const silent = 'the database did not answer; the last error: the outcome is ' +
+  const silent =
+    'the database did not answer; the last error: the outcome is ' +
     'unknown: the database did not answer in time';
   assert.ok(sent > 1 && sent <= 40, `${sent} were sent`);
-  assert.deepEqual([...texts].sort(), [[begin + silent, sent], [begin + waited, 10_000 - sent]].sort());
+  assert.deepEqual(
+    [...texts].sort(),
+    [
+      [begin + silent, sent],
+      [begin + waited, 10_000 - sent],
+    ].sort(),
+  );
   store.goOn();
 });

@@ -31,7 +31,10 @@ test('of five one leads at a time, and each comes to lead', async () => {
   for (let second = 0; !done && second < 600; second += 1) await store.advance(1000);
   await all;
   assert.equal(new Set(tokens).size, 5);
-  assert.deepEqual(tokens, [...tokens].sort((a, b) => (a < b ? -1 : 1)));
+  assert.deepEqual(
+    tokens,
+    [...tokens].sort((a, b) => (a < b ? -1 : 1)),
+  );
 });
 
 test('a leader that cannot renew is told while it still leads', async () => {
@@ -55,10 +58,17 @@ test('a leader that cannot renew is told while it still leads', async () => {
 });
 
 test('the default notice is a sixth, and half of the ttl is the most', async () => {
-  for (const [notice, told] of [[undefined, 5000 / 6], [60_000, 2500], [0, 0]]) {
+  for (const [notice, told] of [
+    [undefined, 5000 / 6],
+    [60_000, 2500],
+    [0, 0],
+  ]) {
     const store = inMemory();
     const leases = store.manager({ maxClockSkew: 0 });
-    const leadership = await leases.campaign(NAME, { ttl: 5000, ...(notice !== undefined && { notice }) });
+    const leadership = await leases.campaign(NAME, {
+      ttl: 5000,
+      ...(notice !== undefined && { notice }),
+    });
     const whole = leadership.lease.remaining();
     let left;
     leadership.signal.addEventListener('abort', () => (left = leadership.lease.remaining()));
@@ -230,8 +240,14 @@ test('options are checked', async () => {
   for (const [options, message] of [
     [{ notice: -1 }, 'notice: must be a number of milliseconds'],
     [{ notice: '1' }, 'notice: must be a number of milliseconds'],
-    [{ wait: 1 }, 'options: there is no option "wait"; there are ttl, notice, signal, owner, metadata'],
-    [{ value: 'a' }, 'options: there is no option "value"; there are ttl, notice, signal, owner, metadata'],
+    [
+      { wait: 1 },
+      'options: there is no option "wait"; there are ttl, notice, signal, owner, metadata',
+    ],
+    [
+      { value: 'a' },
+      'options: there is no option "value"; there are ttl, notice, signal, owner, metadata',
+    ],
     [{ signal: {} }, 'signal: must be an AbortSignal'],
     [5, 'options: must be an object, with any of ttl, notice, signal, owner, metadata'],
   ]) {

@@ -10,7 +10,16 @@ import { Proxy } from './proxy.mjs';
 // What drivers add to each command, and the time limit, which depends on how fast the server is.
 const ADDED = ['lsid', '$db', '$clusterTime', '$readPreference', 'maxTimeMS'];
 // What drivers send by themselves, and what each client has of its own.
-const OTHERS = ['hello', 'isMaster', 'ismaster', 'getMore', 'killCursors', 'endSessions', 'ping', 'saslStart'];
+const OTHERS = [
+  'hello',
+  'isMaster',
+  'ismaster',
+  'getMore',
+  'killCursors',
+  'endSessions',
+  'ping',
+  'saslStart',
+];
 
 /** The commands as texts that tell types and order, without what is new each time. */
 function texts(proxy) {
@@ -19,7 +28,9 @@ function texts(proxy) {
 }
 
 function textOf(command) {
-  const shown = Object.fromEntries(Object.entries(command).filter(([field]) => !ADDED.includes(field)));
+  const shown = Object.fromEntries(
+    Object.entries(command).filter(([field]) => !ADDED.includes(field)),
+  );
   // The library gives a majority a time limit of its own.
   if (shown.writeConcern) delete (shown.writeConcern = { ...shown.writeConcern }).wtimeout;
   // Where a stream begins, and what else a driver says of it.

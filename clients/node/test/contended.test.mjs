@@ -37,7 +37,10 @@ test('while fifty wait, each transaction of a second commits by its second try',
     });
   }
   // The control: each first try met a conflict.
-  assert.deepEqual(tries, Array.from({ length: TRANSACTIONS }, () => 2));
+  assert.deepEqual(
+    tries,
+    Array.from({ length: TRANSACTIONS }, () => 2),
+  );
   assert.equal(await papers.countDocuments(), TRANSACTIONS);
   stop.abort();
   const ended = await Promise.all(waiting);

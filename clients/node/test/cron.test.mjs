@@ -75,7 +75,10 @@ test('cron: three processes run no tick twice, with one killed and one stopped',
   const rust = await world.rust();
   const crew = new Crew(world);
   const is = (word, tick) => (said) => said.word === word && (tick ?? said.tick) === said.tick;
-  const isAfter = ({ tick }) => (said) => said.word === 'run' && said.tick > tick;
+  const isAfter =
+    ({ tick }) =>
+    (said) =>
+      said.word === 'run' && said.tick > tick;
   const all = [0, HOUR, -HOUR].map((shift) => crew.start(shift));
   await crew.until(is('done'), 3);
 
@@ -96,14 +99,18 @@ test('cron: three processes run no tick twice, with one killed and one stopped',
 
   // A Rust process that has the name for some ticks.
   const db = world.db();
-  const tickOfNow = async () => Math.floor((await db.command({ hello: 1 })).localTime.getTime() / Number(EVERY));
+  const tickOfNow = async () =>
+    Math.floor((await db.command({ hello: 1 })).localTime.getTime() / Number(EVERY));
   await rust.ask('acquire cron:report', 'granted');
   const first = await tickOfNow();
   let last = first;
   while (last < first + 5) last = await tickOfNow();
   await rust.ask('release cron:report', 'Released');
   await crew.until(isAfter({ tick: last }), 2);
-  const meanwhile = crew.all('run').map(({ tick }) => tick).filter((tick) => tick > first && tick < last);
+  const meanwhile = crew
+    .all('run')
+    .map(({ tick }) => tick)
+    .filter((tick) => tick > first && tick < last);
   assert.deepEqual(meanwhile, []);
 
   // Both end as told.
@@ -119,7 +126,10 @@ test('cron: three processes run no tick twice, with one killed and one stopped',
   const runs = crew.all('run').sort((a, b) => a.tick - b.tick);
   assert.equal(new Set(runs.map(({ tick }) => tick)).size, runs.length);
   const tokens = runs.map(({ more }) => BigInt(more));
-  assert.ok(tokens.every((token, place) => place === 0 || token > tokens[place - 1]), `${tokens}`);
+  assert.ok(
+    tokens.every((token, place) => place === 0 || token > tokens[place - 1]),
+    `${tokens}`,
+  );
   // A run that was cut short is not told as done.
   const done = new Set(crew.all('done').map(({ tick }) => tick));
   assert.deepEqual([done.has(killed.tick), done.has(stopped.tick)], [false, false]);

@@ -136,7 +136,8 @@ test('permits have no key, and a forged one is refused', async () => {
   const reader = await leases.acquire('shared', { shared: true });
   await assert.rejects(reader.detach(), {
     code: 'UNSUPPORTED',
-    message: /`detach` works for exclusive leases only: a key names one holder of an exclusive lease/,
+    message:
+      /`detach` works for exclusive leases only: a key names one holder of an exclusive lease/,
   });
   assert.ok(reader.isValid());
   const key = await (await leases.acquire('a')).detach();

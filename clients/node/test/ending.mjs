@@ -32,7 +32,9 @@ const STATES = {
 const ENDS = {
   closesClient: async () => {
     await client.close();
-    console.log(`timers ${process.getActiveResourcesInfo().filter((of) => of === 'Timeout').length}`);
+    console.log(
+      `timers ${process.getActiveResourcesInfo().filter((of) => of === 'Timeout').length}`,
+    );
   },
   exits: () => process.exit(3),
   throws: () => {

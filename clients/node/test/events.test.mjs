@@ -54,9 +54,16 @@ test('failing renewals tell what is left, and then comes the loss', async () => 
   await store.advance(20_000);
   const all = await heard();
   const failed = all.slice(0, -1);
-  assert.ok(failed.length > 1 && failed.every(({ event, reason }) => event === 'renewalFailed' && reason.length > 0), JSON.stringify(all));
+  assert.ok(
+    failed.length > 1 &&
+      failed.every(({ event, reason }) => event === 'renewalFailed' && reason.length > 0),
+    JSON.stringify(all),
+  );
   const left = failed.map(({ remaining }) => remaining);
-  assert.deepEqual(left, [...left].sort((a, b) => b - a));
+  assert.deepEqual(
+    left,
+    [...left].sort((a, b) => b - a),
+  );
   assert.deepEqual([all.at(-1).event, all.at(-1).reason], ['lost', 'outOfReach']);
   store.goOn();
 });
@@ -75,7 +82,10 @@ test('a call that waits tells that it is queued, and the stream that it watches'
   store.goOn();
   await store.advance(20_000);
   all = await heard();
-  assert.deepEqual(all.map(({ event }) => event), ['polling', 'watching']);
+  assert.deepEqual(
+    all.map(({ event }) => event),
+    ['polling', 'watching'],
+  );
   assert.equal(typeof all[0].reason, 'string');
   await held.release();
   await store.advance(0);
@@ -104,11 +114,17 @@ test('a slow listener learns how much it has missed, and keeps the newest', asyn
   assert.deepEqual([event, missed, kept.length], ['missed', 2 * LEASES - 1024, 1024]);
   // In their order, up to the newest.
   const names = kept.map(({ name }) => Number(name.slice(6)));
-  assert.deepEqual(names, [...names].sort((a, b) => a - b));
+  assert.deepEqual(
+    names,
+    [...names].sort((a, b) => a - b),
+  );
   assert.equal(names.at(-1), LEASES - 1);
   // It goes on from there.
   await leases.acquire('next');
-  assert.deepEqual((await heard()).map(({ name }) => name), ['next']);
+  assert.deepEqual(
+    (await heard()).map(({ name }) => name),
+    ['next'],
+  );
 });
 
 test('a close releases, and ends all listeners', async () => {
@@ -140,7 +156,10 @@ test('a close tells of its leases at once, and a release of which nothing is hea
   await store.advance(10_000);
   await releasing;
   const told = (all) => all.map(({ event, name }) => `${event} ${name}`);
-  assert.deepEqual(told(await heard()).filter((it) => it.startsWith('released')), ['released a']);
+  assert.deepEqual(
+    told(await heard()).filter((it) => it.startsWith('released')),
+    ['released a'],
+  );
   const closing = leases.close();
   assert.deepEqual(told(await heard()), ['released b']);
   await store.advance(10_000);

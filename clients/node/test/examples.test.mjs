@@ -128,7 +128,16 @@ test('list: the locks of all processes by a pattern, without their values', asyn
   const [status, text] = await get('/locks?pattern=job:*');
   const found = JSON.parse(text);
   const owners = found.map(({ name, owner }) => [name, owner.split('@')[0]]);
-  assert.deepEqual([status, owners], [200, [['job:1', 'rust'], ['job:2', 'me']]]);
+  assert.deepEqual(
+    [status, owners],
+    [
+      200,
+      [
+        ['job:1', 'rust'],
+        ['job:2', 'me'],
+      ],
+    ],
+  );
   assert.ok(found.every(({ remaining }) => remaining > 0));
   const all = await get('/locks');
   assert.equal(JSON.parse(all[1]).length, 3);

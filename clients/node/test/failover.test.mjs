@@ -9,7 +9,10 @@ test('over step-downs of the primary, leases are kept, handed off and granted an
   const world = World.of(t);
   const uri = await ownServer(world);
   const make = (options) => {
-    const leases = new LeaseManager(world.client(uri).db('failover'), { ensureIndexes: true, ...options });
+    const leases = new LeaseManager(world.client(uri).db('failover'), {
+      ensureIndexes: true,
+      ...options,
+    });
     world.onEnd(() => leases.close());
     return leases;
   };

@@ -15,7 +15,10 @@ const INSTALL = {
   // As Jest has them: all that there is, `nextTick` too.
   all: () => FakeTimers.install(),
   // As Vitest has them.
-  some: () => FakeTimers.install({ toFake: [...APIS, 'clearTimeout', 'clearInterval', 'clearImmediate', 'performance', 'hrtime'] }),
+  some: () =>
+    FakeTimers.install({
+      toFake: [...APIS, 'clearTimeout', 'clearInterval', 'clearImmediate', 'performance', 'hrtime'],
+    }),
   node: () => {
     mock.timers.enable({ apis: APIS });
     return { uninstall: () => mock.timers.reset() };

@@ -25,11 +25,21 @@ for (const [fakes, when] of [
 test("the README's test of a lost lease", async () => {
   const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
   const [, lines] = /```js\n(test\('[^`]*)```/.exec(readme);
-  const writeReport = (leases) => leases.withLease('report', ({ signal }) => new Promise((_, stop) => {
-    signal.addEventListener('abort', () => stop(new Error('the work was told first')));
-  }));
+  const writeReport = (leases) =>
+    leases.withLease(
+      'report',
+      ({ signal }) =>
+        new Promise((_, stop) => {
+          signal.addEventListener('abort', () => stop(new Error('the work was told first')));
+        }),
+    );
   const ran = [];
-  new Function('test', 'inMemory', 'writeReport', 'assert', lines)((name, body) => ran.push(body()), inMemory, writeReport, assert);
+  new Function('test', 'inMemory', 'writeReport', 'assert', lines)(
+    (name, body) => ran.push(body()),
+    inMemory,
+    writeReport,
+    assert,
+  );
   await Promise.all(ran);
   assert.equal(ran.length, 2);
 });

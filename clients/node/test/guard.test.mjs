@@ -129,7 +129,8 @@ test('a fenced write is applied, refused or finds no document', async (t) => {
   await older.release();
   const newer = await leases.acquire('fenced');
   const add = { $inc: { total: 1 } };
-  const write = (by, filter = { _id: 1 }, update = add) => fencedUpdate(invoices, filter, update, by);
+  const write = (by, filter = { _id: 1 }, update = add) =>
+    fencedUpdate(invoices, filter, update, by);
   assert.deepEqual(await write(token), { outcome: 'applied' });
   assert.deepEqual(await write(newer.token), { outcome: 'applied' });
   assert.deepEqual(await write(token), { outcome: 'refused', seen: newer.token });

@@ -10,7 +10,8 @@ export const uri = process.env.MONGO_LEASE_URI;
 /** The major version of the driver: the same tests run with both. */
 export const driver = process.env.MONGO_LEASE_DRIVER ?? '7';
 /** Mongoose with a driver of its own of this version, and with the other: Mongoose 8 has 6, and Mongoose 9 has 7. */
-export const [mongooseOfDriver, otherMongoose] = driver === '6' ? ['mongoose8', 'mongoose'] : ['mongoose', 'mongoose8'];
+export const [mongooseOfDriver, otherMongoose] =
+  driver === '6' ? ['mongoose8', 'mongoose'] : ['mongoose', 'mongoose8'];
 const beside = process.env.MONGO_LEASE_BESIDE;
 let number = 0;
 

@@ -33,7 +33,8 @@ test('a name is kept for the least time, also after an earlier release', async (
     const manager = end === 'close' ? store.manager() : leases;
     const lease = await manager.acquire(end, { holdAtLeast: MINUTE });
     await store.advance(10_000);
-    if (end === 'close') assert.deepEqual(await manager.close(), { released: 1, leftToExpire: [], commandsLeft: 0 });
+    if (end === 'close')
+      assert.deepEqual(await manager.close(), { released: 1, leftToExpire: [], commandsLeft: 0 });
     else assert.equal(await lease.release(), 'released');
     await store.advance(49_999);
     assert.equal(await others.tryAcquire(end), undefined);
@@ -78,7 +79,10 @@ test('a lost reply to a release that keeps the name is repeated', async () => {
 test('the least time is for exclusive leases, and no longer than 366 days', async () => {
   const leases = inMemory().manager();
   const year = 366 * 24 * 60 * MINUTE;
-  assert.match(await refusal(() => leases.acquire('x', { holdAtLeast: year + 1 })), /^INVALID_OPTION holdAtLeast: must be at most/);
+  assert.match(
+    await refusal(() => leases.acquire('x', { holdAtLeast: year + 1 })),
+    /^INVALID_OPTION holdAtLeast: must be at most/,
+  );
   assert.match(
     await refusal(() => leases.semaphore('x', 2).acquire({ holdAtLeast: 1 })),
     /^INVALID_OPTION holdAtLeast: is for exclusive leases only: a permit is free when it is released/,
@@ -114,10 +118,15 @@ test('of ten processes one runs the job, and the others are told who', async () 
 test('within the least time a job runs once, and behind it again', async () => {
   const store = inMemory();
   const options = { atLeast: MINUTE, atMost: 2 * MINUTE };
-  const [here, there] = [store.manager(), store.manager()].map((leases) => leases.job('job', options));
+  const [here, there] = [store.manager(), store.manager()].map((leases) =>
+    leases.job('job', options),
+  );
   let runs = 0;
   const start = async (job) => (await job.run(() => (runs += 1))).outcome;
-  assert.deepEqual([await start(here), await start(there), await start(here)], ['done', 'skipped', 'skipped']);
+  assert.deepEqual(
+    [await start(here), await start(there), await start(here)],
+    ['done', 'skipped', 'skipped'],
+  );
   await store.advance(MINUTE);
   assert.deepEqual([await start(there), await start(here), runs], ['done', 'skipped', 2]);
 });
@@ -127,12 +136,18 @@ test('a job that throws keeps the name, and what it throws is thrown', async () 
   const leases = store.manager();
   const job = leases.job('job', { atLeast: MINUTE });
   const thrown = new Error('no paper');
-  await assert.rejects(job.run(() => Promise.reject(thrown)), (error) => error === thrown);
+  await assert.rejects(
+    job.run(() => Promise.reject(thrown)),
+    (error) => error === thrown,
+  );
   assert.equal((await job.run(() => 1)).outcome, 'skipped');
   await store.advance(MINUTE);
   // Work may itself find another lease taken.
   await leases.acquire('other');
-  await assert.rejects(job.run(() => leases.acquire('other', { wait: 0 })), { code: 'BUSY' });
+  await assert.rejects(
+    job.run(() => leases.acquire('other', { wait: 0 })),
+    { code: 'BUSY' },
+  );
 });
 
 test('a job that takes longer than its most time is lost', async () => {
@@ -152,22 +167,43 @@ test('a job that takes longer than its most time is lost', async () => {
 test('what contradicts itself is refused before anything runs', async () => {
   const leases = inMemory().manager();
   for (const [options, told] of [
-    [{ atLeast: 2 * MINUTE, atMost: MINUTE }, 'INVALID_OPTION atLeast: 2m is longer than `atMost`, which is 1m'],
-    [{ every: MINUTE, atLeast: MINUTE }, 'INVALID_OPTION atLeast: 1m is not shorter than `every`, which is 1m'],
+    [
+      { atLeast: 2 * MINUTE, atMost: MINUTE },
+      'INVALID_OPTION atLeast: 2m is longer than `atMost`, which is 1m',
+    ],
+    [
+      { every: MINUTE, atLeast: MINUTE },
+      'INVALID_OPTION atLeast: 1m is not shorter than `every`, which is 1m',
+    ],
     [{ every: 0 }, 'INVALID_OPTION every: must be greater than zero'],
     [{ every: '5' }, 'INVALID_OPTION every: must be a number of milliseconds'],
-    [{ value: 'a' }, 'INVALID_OPTION options: there is no option "value"; there are every, atLeast, atMost, ttl, owner, metadata'],
-    [{ wait: 1 }, 'INVALID_OPTION options: there is no option "wait"; there are every, atLeast, atMost, ttl, owner, metadata'],
-    [5, 'INVALID_OPTION options: must be an object, with any of every, atLeast, atMost, ttl, owner, metadata'],
+    [
+      { value: 'a' },
+      'INVALID_OPTION options: there is no option "value"; there are every, atLeast, atMost, ttl, owner, metadata',
+    ],
+    [
+      { wait: 1 },
+      'INVALID_OPTION options: there is no option "wait"; there are every, atLeast, atMost, ttl, owner, metadata',
+    ],
+    [
+      5,
+      'INVALID_OPTION options: must be an object, with any of every, atLeast, atMost, ttl, owner, metadata',
+    ],
   ]) {
     assert.equal(await refusal(() => leases.job('job', options)), told);
   }
-  assert.match(await refusal(() => leases.job('job', { atMost: 1 })), /^INVALID_OPTION atMost: must be at least/);
+  assert.match(
+    await refusal(() => leases.job('job', { atMost: 1 })),
+    /^INVALID_OPTION atMost: must be at least/,
+  );
   assert.match(await refusal(() => leases.job('job', { ttl: 1 })), /^INVALID_OPTION ttl: /);
   assert.match(await refusal(() => leases.job('')), /^INVALID_NAME /);
   const job = leases.job('job');
   const work = 'INVALID_OPTION work: must be a function';
-  assert.deepEqual([await refusal(() => job.run()), await refusal(() => job.start())], [work, work]);
+  assert.deepEqual(
+    [await refusal(() => job.run()), await refusal(() => job.start())],
+    [work, work],
+  );
   const every = 'INVALID_OPTION every: must be set for a job that is started';
   assert.equal(await refusal(() => job.start(() => 1)), every);
   const ticking = leases.job('job', { every: MINUTE });
@@ -188,7 +224,10 @@ test('each tick is run once over all processes, by the clock of the server', asy
   const late = store.manager();
   all.push(late.job('job', { every: MINUTE }).start(work));
   await store.advance(10 * MINUTE);
-  assert.deepEqual(runs.map(([tick]) => tick), Array.from({ length: 10 }, (_, place) => first + 1 + place));
+  assert.deepEqual(
+    runs.map(([tick]) => tick),
+    Array.from({ length: 10 }, (_, place) => first + 1 + place),
+  );
   assert.ok(runs.every(([tick, now]) => tick === now));
   assert.ok(runs.every(([, , token], place) => place === 0 || token > runs[place - 1][2]));
   await Promise.all([...pods, late].map((leases) => leases.close()));
@@ -269,7 +308,10 @@ test('an error of a run ends the ticks, or is told and they go on', async () => 
   const leases = store.manager();
   const thrown = new Error('no paper');
   const work = () => Promise.reject(thrown);
-  const ended = assert.rejects(leases.job('a', { every: MINUTE }).start(work), (error) => error === thrown);
+  const ended = assert.rejects(
+    leases.job('a', { every: MINUTE }).start(work),
+    (error) => error === thrown,
+  );
   await store.advance(MINUTE);
   await ended;
   const told = [];
@@ -278,7 +320,10 @@ test('an error of a run ends the ticks, or is told and they go on', async () => 
   const { signal, stop } = stopping();
   const ticking = leases.job('b', { every: MINUTE }).start(work, { onError, signal });
   await store.advance(2 * MINUTE);
-  assert.deepEqual(told, [['no paper', 1], ['no paper', 2]]);
+  assert.deepEqual(told, [
+    ['no paper', 1],
+    ['no paper', 2],
+  ]);
   stop();
   await ticking;
 });
@@ -348,5 +393,8 @@ test('a close ends the ticks, and the run is told', async () => {
   await leases.close();
   await ticking;
   assert.equal(signal.reason.reason, 'released');
-  assert.equal(await refusal(() => leases.job('job', { every: 1000 }).start(() => 1)), await refusal(() => leases.acquire('x')));
+  assert.equal(
+    await refusal(() => leases.job('job', { every: 1000 }).start(() => 1)),
+    await refusal(() => leases.acquire('x')),
+  );
 });

@@ -53,11 +53,16 @@ test('a release without a majority is known for a valid lease', async (t) => {
   const appName = `unconfirmed-${world.name}`;
   const leases = world.manager({}, world.client(undefined, { appName }));
   await leases.ready();
-  const fault = (mode) => admin.command({
-    configureFailPoint: 'failCommand',
-    mode,
-    data: { failCommands: ['delete'], writeConcernError: { code: 50, errmsg: 'as the test wants it' }, appName },
-  });
+  const fault = (mode) =>
+    admin.command({
+      configureFailPoint: 'failCommand',
+      mode,
+      data: {
+        failCommands: ['delete'],
+        writeConcernError: { code: 50, errmsg: 'as the test wants it' },
+        appName,
+      },
+    });
   world.onEnd(() => fault('off'));
   const lease = await leases.acquire('h');
   await fault({ times: 1 });
@@ -105,12 +110,21 @@ test('the driver repeats no command of ours, although its own retries are on', a
   const leases = world.manager({}, client);
   await leases.ready();
   let started = 0;
-  client.on('commandStarted', ({ commandName }) => (started += Number(commandName === 'findAndModify')));
-  const fault = (mode) => admin.command({
-    configureFailPoint: 'failCommand',
-    mode,
-    data: { failCommands: ['findAndModify'], errorCode: 91, errorLabels: ['RetryableWriteError'], appName },
-  });
+  client.on(
+    'commandStarted',
+    ({ commandName }) => (started += Number(commandName === 'findAndModify')),
+  );
+  const fault = (mode) =>
+    admin.command({
+      configureFailPoint: 'failCommand',
+      mode,
+      data: {
+        failCommands: ['findAndModify'],
+        errorCode: 91,
+        errorLabels: ['RetryableWriteError'],
+        appName,
+      },
+    });
   await fault({ times: 1 });
   world.onEnd(() => fault('off'));
   const begun = performance.now();
@@ -130,17 +144,24 @@ test('what the server refuses is told with its code, and not repeated', async (t
   const leases = world.manager({}, client);
   await leases.ready();
   let started = 0;
-  client.on('commandStarted', ({ commandName }) => (started += Number(commandName === 'findAndModify')));
-  const fault = (mode) => admin.command({
-    configureFailPoint: 'failCommand',
-    mode,
-    data: { failCommands: ['findAndModify'], errorCode: 13, appName },
-  });
+  client.on(
+    'commandStarted',
+    ({ commandName }) => (started += Number(commandName === 'findAndModify')),
+  );
+  const fault = (mode) =>
+    admin.command({
+      configureFailPoint: 'failCommand',
+      mode,
+      data: { failCommands: ['findAndModify'], errorCode: 13, appName },
+    });
   await fault('alwaysOn');
   world.onEnd(() => fault('off'));
   await assert.rejects(leases.acquire('g'), (error) => {
     assert.deepEqual([error.code, error.isTransient, error.cause.code], ['MONGODB', false, 13]);
-    assert.match(error.message, /^the database failed: Command failed: Error code 13 \(Unauthorized\)/);
+    assert.match(
+      error.message,
+      /^the database failed: Command failed: Error code 13 \(Unauthorized\)/,
+    );
     return true;
   });
   assert.equal(started, 1);
@@ -152,7 +173,10 @@ test('each wait ends by its deadline, although the database does not answer', as
   const started = performance.now();
   await assert.rejects(leases.acquire('f', { wait: 500 }), (error) => {
     assert.equal(error.code, 'WAIT_TIMEOUT');
-    assert.match(error.message, /^lease "f" was not granted within .*; the database did not answer/);
+    assert.match(
+      error.message,
+      /^lease "f" was not granted within .*; the database did not answer/,
+    );
     return true;
   });
   const took = performance.now() - started;

@@ -24,7 +24,10 @@ test('one manager excludes the other, and the store tells why', async () => {
 test('time passes only when the test says so: a lease is renewed, and one that is not ends', async () => {
   const store = inMemory();
   const leases = store.manager();
-  const [kept, short] = [await leases.acquire('kept'), await leases.acquire('short', { renew: false })];
+  const [kept, short] = [
+    await leases.acquire('kept'),
+    await leases.acquire('short', { renew: false }),
+  ];
   assert.equal(kept.remaining(), 29_700);
   await store.advance(29_699);
   assert.equal(short.isValid(), true);
@@ -155,16 +158,27 @@ test('no change stream is asked for while nothing gets through', async () => {
 test('a store ends a lease in place of its holder, which learns it at its next renewal', async () => {
   const store = inMemory();
   const [leases, other] = [store.manager(), store.manager()];
-  const [kept, taken, freed] = await Promise.all(['kept', 'taken', 'freed'].map((name) => leases.acquire(name)));
+  const [kept, taken, freed] = await Promise.all(
+    ['kept', 'taken', 'freed'].map((name) => leases.acquire(name)),
+  );
   const waiting = other.acquire('taken', { wait: 60_000 });
   await store.advance(0);
-  assert.deepEqual(['kept', 'taken', 'none'].map((name) => store.expire(name)), [true, true, false]);
+  assert.deepEqual(
+    ['kept', 'taken', 'none'].map((name) => store.expire(name)),
+    [true, true, false],
+  );
   assert.deepEqual([store.release('freed'), store.release('freed')], [true, false]);
   await store.advance(0);
   // Both believe in it: a token tells them apart.
   const next = await waiting;
   assert.ok(taken.isValid() && next.token > taken.token);
   await store.advance(10_000);
-  assert.deepEqual([kept, taken, freed, next].map((lease) => lease.isValid()), [true, false, false, true]);
-  assert.deepEqual([taken, freed].map(({ signal }) => signal.reason.reason), ['takenOver', 'removed']);
+  assert.deepEqual(
+    [kept, taken, freed, next].map((lease) => lease.isValid()),
+    [true, false, false, true],
+  );
+  assert.deepEqual(
+    [taken, freed].map(({ signal }) => signal.reason.reason),
+    ['takenOver', 'removed'],
+  );
 });

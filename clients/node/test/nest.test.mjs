@@ -89,10 +89,13 @@ test('Nest: a job hears of a loss by its signal, and is not told as done', async
   const { signal, finish } = await begun;
   const heard = once(signal, 'abort');
   // Another program takes the lease over.
-  const { matchedCount } = await world.db().collection('locks').updateOne(
-    { name: 'report:daily' },
-    { $set: { value: 'foreign', expiresAt: new Date(Date.now() + 60_000) } },
-  );
+  const { matchedCount } = await world
+    .db()
+    .collection('locks')
+    .updateOne(
+      { name: 'report:daily' },
+      { $set: { value: 'foreign', expiresAt: new Date(Date.now() + 60_000) } },
+    );
   assert.equal(matchedCount, 1);
   await heard;
   assert.equal(signal.reason.code, 'LOST');

@@ -138,16 +138,34 @@ const LEASES = {
 };
 
 const VALUES = {
-  int: 7, double: 1.5, whole: 2 ** 40, big: 5n, long: Long.fromNumber(9), text: 'x', none: null, is: true,
-  date: new Date(0), binary: Buffer.from('x'), pattern: /x/i, id: new ObjectId('0123456789abcdef01234567'),
-  list: [1, [2, undefined]], inner: { a: { b: undefined } }, gone: undefined, work() {},
+  int: 7,
+  double: 1.5,
+  whole: 2 ** 40,
+  big: 5n,
+  long: Long.fromNumber(9),
+  text: 'x',
+  none: null,
+  is: true,
+  date: new Date(0),
+  binary: Buffer.from('x'),
+  pattern: /x/i,
+  id: new ObjectId('0123456789abcdef01234567'),
+  list: [1, [2, undefined]],
+  inner: { a: { b: undefined } },
+  gone: undefined,
+  work() {},
 };
 
 /** Every kind of fenced write. Returns what they have told and done. */
 async function everyFencedWrite(papers, plain, client) {
   const told = {};
   const stored = plain.collection('papers');
-  await stored.insertMany([{ _id: 1, count: 0 }, { _id: 2, count: 0 }, { _id: 3, gone: 1 }, { _id: 4, gone: 1 }]);
+  await stored.insertMany([
+    { _id: 1, count: 0 },
+    { _id: 2, count: 0 },
+    { _id: 3, gone: 1 },
+    { _id: 4, gone: 1 },
+  ]);
   const add = { $inc: { count: 1 } };
   const write = async (filter, update, token, options) => {
     const { outcome, seen } = await fencedUpdate(papers, filter, update, token, options);
@@ -164,14 +182,21 @@ async function everyFencedWrite(papers, plain, client) {
   told.stages = await write({ _id: 1 }, [{ $set: { count: { $add: ['$count', 1] } } }], 1001n);
   const within = (token) =>
     client.withSession((session) =>
-      session.withTransaction(() => write({ _id: 2 }, add, token, { session }), TRANSACTION));
+      session.withTransaction(() => write({ _id: 2 }, add, token, { session }), TRANSACTION),
+    );
   told.within = [await within(1000n), await within(10n)];
   told.bad = await write({ _id: 1 }, { $set: { _id: 5 } }, 2000n).catch(({ code }) => code);
   told.counts = (await stored.find({ _id: { $lt: 3 } }).toArray()).map(({ count }) => count);
   // What is written is what the collection's own call writes.
-  await papers.updateOne({ _id: 3 }, { $set: VALUES }, { writeConcern: { w: 'majority', journal: true } });
+  await papers.updateOne(
+    { _id: 3 },
+    { $set: VALUES },
+    { writeConcern: { w: 'majority', journal: true } },
+  );
   await fencedUpdate(papers, { _id: 4 }, { $set: VALUES }, 1000n);
-  const [theirs, ours] = await stored.find({ _id: { $gt: 2, $lt: 5 } }, { promoteValues: false }).toArray();
+  const [theirs, ours] = await stored
+    .find({ _id: { $gt: 2, $lt: 5 } }, { promoteValues: false })
+    .toArray();
   const text = ({ _id, fence, ...rest }) => BSON.EJSON.stringify(rest, { relaxed: false });
   assert.equal(text(ours), text(theirs));
   return told;
@@ -193,7 +218,12 @@ const FENCED = {
 };
 
 /** Runs everything with this client. `papers` is where the fenced writes go. */
-async function everything(world, client, plain, { db = client.db(world.name), papers = db.collection('papers') } = {}) {
+async function everything(
+  world,
+  client,
+  plain,
+  { db = client.db(world.name), papers = db.collection('papers') } = {},
+) {
   await Promise.all(['foreign', 'papers'].map((name) => plain.createCollection(name)));
   const seen = watch(client);
   const leases = new LeaseManager(db, { ensureIndexes: true });
@@ -207,7 +237,10 @@ async function everything(world, client, plain, { db = client.db(world.name), pa
   assert.deepEqual(ofLeases, []);
   for (const name of OURS) assert.ok(seen.names.has(name), `no ${name} was seen`);
   assert.deepEqual(await everyFencedWrite(papers, plain, client), FENCED);
-  assert.deepEqual([...seen.open].filter((each) => !ofLeases.includes(each)), []);
+  assert.deepEqual(
+    [...seen.open].filter((each) => !ofLeases.includes(each)),
+    [],
+  );
   assert.equal(await plain.collection('locks').countDocuments(), 0);
 }
 
@@ -223,25 +256,45 @@ describe('every call, with', { concurrency: 4 }, () => {
 
 test('control: commands that state nothing are found', async (t) => {
   const world = World.of(t);
-  const client = world.client(uri, { monitorCommands: true, w: 1, readPreference: 'secondaryPreferred' });
+  const client = world.client(uri, {
+    monitorCommands: true,
+    w: 1,
+    readPreference: 'secondaryPreferred',
+  });
   const seen = watch(client);
   await client.db(world.name).collection('papers').insertOne({ _id: 1 });
-  await client.db(world.name).collection('papers').updateOne({ _id: 1 }, { $set: { a: 1 } });
+  await client
+    .db(world.name)
+    .collection('papers')
+    .updateOne({ _id: 1 }, { $set: { a: 1 } });
   await client.db(world.name).collection('papers').findOne({ _id: 1 });
-  const open = ['update: writeConcern', 'find: $readPreference secondaryPreferred', 'find: readConcern'];
+  const open = [
+    'update: writeConcern',
+    'find: $readPreference secondaryPreferred',
+    'find: readConcern',
+  ];
   assert.deepEqual([...seen.open], open);
 });
 
 test('every call, with the defaults of a database', async (t) => {
   const world = World.of(t);
   const client = world.client(uri, { monitorCommands: true });
-  const options = { readPreference: 'secondary', writeConcern: { w: 1 }, readConcern: { level: 'available' }, raw: true };
+  const options = {
+    readPreference: 'secondary',
+    writeConcern: { w: 1 },
+    readConcern: { level: 'available' },
+    raw: true,
+  };
   await everything(world, client, world.db(), { db: client.db(world.name, options) });
 });
 
 test('every call, with the defaults of a cluster', async (t) => {
   const at = await ownServer(World.of(t));
-  for (const [level, w] of [['local', 1], ['available', 'majority'], ['majority', 1]]) {
+  for (const [level, w] of [
+    ['local', 1],
+    ['available', 'majority'],
+    ['majority', 1],
+  ]) {
     const world = World.of(t);
     const client = world.client(at, { monitorCommands: true });
     await client.db('admin').command({
@@ -255,8 +308,15 @@ test('every call, with the defaults of a cluster', async (t) => {
 
 describe('every call through Mongoose, with', { concurrency: 4 }, () => {
   for (const what of [
-    'no option', 'readPreference secondaryPreferred', 'w 0', 'readConcern snapshot', 'a strict stable API', 'ignoreUndefined',
-    'useBigInt64', 'promoteValues false', 'raw',
+    'no option',
+    'readPreference secondaryPreferred',
+    'w 0',
+    'readConcern snapshot',
+    'a strict stable API',
+    'ignoreUndefined',
+    'useBigInt64',
+    'promoteValues false',
+    'raw',
   ]) {
     test(what, async (t) => {
       const { default: mongoose } = await import(mongooseOfDriver);
@@ -277,7 +337,10 @@ test('a client that closes silent connections does not break the change stream',
   const holder = await world.manager().acquire('a');
   const leases = world.manager({}, client);
   const ended = new Promise((resolve) => {
-    const of = (how) => ({ commandName }) => commandName === 'getMore' && resolve(how);
+    const of =
+      (how) =>
+      ({ commandName }) =>
+        commandName === 'getMore' && resolve(how);
     client.on('commandSucceeded', of('answered')).on('commandFailed', of('cut off'));
   });
   const waiting = leases.acquire('a');

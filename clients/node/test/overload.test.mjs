@@ -63,10 +63,11 @@ async function releasesDuringRead(world, name) {
   await leases.ready();
   let [waits, reads, ends, silent] = [0, 0, 0, 0];
   const changed = new EventEmitter();
-  const count = (name, counted) => client.on(name, (event) => {
-    counted(event);
-    changed.emit('seen');
-  });
+  const count = (name, counted) =>
+    client.on(name, (event) => {
+      counted(event);
+      changed.emit('seen');
+    });
   count('connectionCheckOutStarted', () => (waits += 1));
   count('connectionCheckedOut', () => (waits -= 1));
   count('connectionCheckOutFailed', () => (waits -= 1));
@@ -75,7 +76,10 @@ async function releasesDuringRead(world, name) {
     ends += Number(commandName === 'killCursors');
   });
   // A read that has nothing to tell takes the server's 10 s.
-  count('commandSucceeded', ({ commandName, duration }) => (silent += Number(commandName === 'getMore' && duration > 9000)));
+  count(
+    'commandSucceeded',
+    ({ commandName, duration }) => (silent += Number(commandName === 'getMore' && duration > 9000)),
+  );
   const until = async (isSo) => {
     while (!isSo()) await once(changed, 'seen');
   };
@@ -113,9 +117,14 @@ test('while nothing is answered little is sent, and all waits end by their deadl
   const seen = watch(client, ['findAndModify']);
   proxy.standStill();
   // Four attempts would fit into each wait.
-  const calls = Array.from({ length: 1000 }, (_, number) => leases.acquire(`call ${number}`, { wait: 2000 }));
+  const calls = Array.from({ length: 1000 }, (_, number) =>
+    leases.acquire(`call ${number}`, { wait: 2000 }),
+  );
   const ended = await within(20_000, Promise.allSettled(calls));
-  assert.ok(ended?.every(({ reason }) => reason?.code === 'WAIT_TIMEOUT'), 'a wait has not ended');
+  assert.ok(
+    ended?.every(({ reason }) => reason?.code === 'WAIT_TIMEOUT'),
+    'a wait has not ended',
+  );
   assert.ok(seen.sent <= 8, `${seen.sent} were sent`);
   proxy.goOn();
   // What was sent is answered now, and given back; the next call finds a slot.
@@ -133,13 +142,24 @@ test('renewals and releases do not wait for acquires that hang', async (t) => {
   const leases = world.manager({ maxInFlight: 4, attemptTimeout: 15_000 }, world.client(proxy.uri));
   const held = await leases.acquire('held');
   // A transaction of another program blocks this lease.
-  await world.db().collection('locks').insertOne({ name: 'blocked', value: 'x', expiresAt: new Date(0) });
+  await world
+    .db()
+    .collection('locks')
+    .insertOne({ name: 'blocked', value: 'x', expiresAt: new Date(0) });
   const client = world.client();
   const session = client.startSession();
   session.startTransaction();
-  await world.db(client).collection('locks').updateOne({ name: 'blocked' }, { $set: { x: 1 } }, { session });
-  const hanging = Array.from({ length: 200 }, () => leases.tryAcquire('blocked').catch((error) => error));
-  const renewed = await within(PATIENCE, held.renew().then(() => 'renewed'));
+  await world
+    .db(client)
+    .collection('locks')
+    .updateOne({ name: 'blocked' }, { $set: { x: 1 } }, { session });
+  const hanging = Array.from({ length: 200 }, () =>
+    leases.tryAcquire('blocked').catch((error) => error),
+  );
+  const renewed = await within(
+    PATIENCE,
+    held.renew().then(() => 'renewed'),
+  );
   const released = await within(PATIENCE, held.release());
   await session.abortTransaction();
   await session.endSession();
@@ -182,7 +202,10 @@ test('a queue of a hundred thousand is left from everywhere, at the same cost fo
   members.forEach((member) => (member.hasLeft = member.number % 100 !== 0));
   const order = [];
   for (let next = queue.shift(); next; next = queue.shift()) order.push(next.number);
-  assert.deepEqual(order, Array.from({ length: 1000 }, (_, number) => number * 100));
+  assert.deepEqual(
+    order,
+    Array.from({ length: 1000 }, (_, number) => number * 100),
+  );
   // Those that have left do not pile up, although nobody is taken out.
   for (let round = 0; round < 10_000; round += 1) {
     const member = { hasLeft: false };

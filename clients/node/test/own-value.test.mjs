@@ -53,21 +53,27 @@ test('permits with one value are one holder too', async () => {
   const first = await one.acquire('a', { value: 'mine', limit: 3, permits: 2 });
   const second = await other.acquire('a', { value: 'mine', limit: 3 });
   const third = await other.acquire('a', { value: 'yours', limit: 3 });
-  assert.deepEqual([first, second, third].map((lease) => lease.isGrantedAgain), [false, true, false]);
+  assert.deepEqual(
+    [first, second, third].map((lease) => lease.isGrantedAgain),
+    [false, true, false],
+  );
   // It keeps the number of its permits.
   assert.deepEqual([second.permits, (await one.get('a')).inUse], [2, 3]);
   // An exclusive lease and permits exclude each other also with one value.
   assert.equal(await other.tryAcquire('a', { value: 'mine' }), undefined);
 });
 
-test('a second call that is given up does not free the first one\'s lease', async () => {
+test("a second call that is given up does not free the first one's lease", async () => {
   const store = inMemory();
   const [one, other] = [store.manager(), store.manager()];
   const first = await one.acquire('a', { value: 'mine' });
   await other.ready();
   store.hang();
   const stop = new AbortController();
-  const second = assert.rejects(other.acquire('a', { value: 'mine', signal: stop.signal }), /enough/);
+  const second = assert.rejects(
+    other.acquire('a', { value: 'mine', signal: stop.signal }),
+    /enough/,
+  );
   await store.advance(0);
   stop.abort(new Error('enough'));
   await second;

@@ -36,7 +36,11 @@ test('of two processes with one host name and one id, the holder alone holds it 
     told.push([heldHere, holders[0].heldHere, /not re-entrant/.test(late)]);
     assert.match(owner, /@.+:\d+$/);
   }
-  assert.deepEqual(told, [[true, true, true], [true, true, true], [false, false, false]]);
+  assert.deepEqual(told, [
+    [true, true, true],
+    [true, true, true],
+    [false, false, false],
+  ]);
   await lease.release();
   await reader.release();
 });

@@ -107,7 +107,10 @@ test('waiting processes are served in the order in which they came, Rust and Nod
   order.push(['rust', BigInt(token)]);
   await rust.ask('release line', 'Released');
   await (await two).release();
-  assert.deepEqual(order.map(([who]) => who), ['node 1', 'rust', 'node 2']);
+  assert.deepEqual(
+    order.map(([who]) => who),
+    ['node 1', 'rust', 'node 2'],
+  );
   const tokens = order.map(([, it]) => it);
   assert.ok(tokens[0] < tokens[1] && tokens[1] < tokens[2]);
 });

@@ -66,23 +66,29 @@ export class Proxy {
     const pair = { client, server };
     this.#pairs.add(pair);
     const lost = new Map();
-    client.on('data', messages((message) => {
-      const command = commandOf(message);
-      if (command) {
-        const [name] = Object.keys(command);
-        this.sent.push({ name, command });
-        const place = this.#lose.findIndex((loss) => loss.command === name);
-        if (place >= 0) lost.set(message.readInt32LE(4), this.#lose.splice(place, 1)[0]);
-      }
-      server.write(message);
-    }));
-    server.on('data', messages((message) => {
-      const loss = lost.get(message.readInt32LE(8));
-      if (!loss) return client.write(message);
-      client.destroy();
-      server.destroy();
-      return loss.lost();
-    }));
+    client.on(
+      'data',
+      messages((message) => {
+        const command = commandOf(message);
+        if (command) {
+          const [name] = Object.keys(command);
+          this.sent.push({ name, command });
+          const place = this.#lose.findIndex((loss) => loss.command === name);
+          if (place >= 0) lost.set(message.readInt32LE(4), this.#lose.splice(place, 1)[0]);
+        }
+        server.write(message);
+      }),
+    );
+    server.on(
+      'data',
+      messages((message) => {
+        const loss = lost.get(message.readInt32LE(8));
+        if (!loss) return client.write(message);
+        client.destroy();
+        server.destroy();
+        return loss.lost();
+      }),
+    );
     const end = () => {
       this.#pairs.delete(pair);
       client.destroy();
@@ -114,7 +120,11 @@ function commandOf(message) {
   if (message.readInt32LE(12) !== OP_MSG || message[20] !== 0) return undefined;
   const length = message.readInt32LE(21);
   const options = { promoteValues: false, bsonRegExp: true };
-  return withSequences(BSON.deserialize(message.subarray(21, 21 + length), options), message, 21 + length);
+  return withSequences(
+    BSON.deserialize(message.subarray(21, 21 + length), options),
+    message,
+    21 + length,
+  );
 }
 
 /** A driver may send a list of statements beside the document: the Rust driver does not for plain commands. */

@@ -42,7 +42,10 @@ test('node-cron: of three processes one runs each time of a task', async (t) => 
   assert.equal(new Set(runs).size, runs.length);
   assert.deepEqual([...new Set(skips.map(([, reason]) => reason))], ['not-elected']);
   const names = await world.db().collection('locks').distinct('name');
-  assert.ok(names.length >= runs.length && names.every((name) => name.startsWith('cron:backup:')), `${names}`);
+  assert.ok(
+    names.length >= runs.length && names.every((name) => name.startsWith('cron:backup:')),
+    `${names}`,
+  );
 });
 
 test('node-cron: where the database is away, the time is left out', async (t) => {
@@ -65,8 +68,20 @@ function nestExample() {
   const language = ['--target', 'es2022', '--lib', 'es2022,esnext.disposable', '--strict'];
   const modules = ['--module', 'node16', '--moduleResolution', 'node16', '--skipLibCheck'];
   const decorators = ['--experimentalDecorators', '--types', 'node'];
-  const told = ['examples/nest.ts', '--rootDir', '.', '--outDir', folder, ...language, ...modules, ...decorators];
-  execFileSync(process.execPath, [require.resolve('typescript/bin/tsc'), ...told], { cwd: here, stdio: 'inherit' });
+  const told = [
+    'examples/nest.ts',
+    '--rootDir',
+    '.',
+    '--outDir',
+    folder,
+    ...language,
+    ...modules,
+    ...decorators,
+  ];
+  execFileSync(process.execPath, [require.resolve('typescript/bin/tsc'), ...told], {
+    cwd: here,
+    stdio: 'inherit',
+  });
   return require(`${folder}/examples/nest.js`);
 }
 
@@ -91,7 +106,10 @@ test('Nest: of three pods whose schedules fire, one runs the job', async (t) => 
   const all = new Promise((resolve) => (enough = resolve));
   for (const pod of fired.keys()) {
     class App {}
-    const imports = [ScheduleModule.forRoot(), LeaseModule.forRoot(world.db(), { ensureIndexes: true })];
+    const imports = [
+      ScheduleModule.forRoot(),
+      LeaseModule.forRoot(world.db(), { ensureIndexes: true }),
+    ];
     const app = await NestFactory.createApplicationContext(
       { module: App, imports, providers: [Reports] },
       { logger: false },

@@ -26,7 +26,10 @@ test('all names are granted in their order, with a token each', async () => {
   const leases = store.manager();
   const set = await leases.acquireAll(['c', 'a', 'b'], { owner: 'me', metadata: { job: 7 } });
   assert.deepEqual(namesOf(set), ['a', 'b', 'c']);
-  assert.deepEqual([set.isValid(), set.remaining(), set.signal.aborted, set.get('d')], [true, 29_700, false, undefined]);
+  assert.deepEqual(
+    [set.isValid(), set.remaining(), set.signal.aborted, set.get('d')],
+    [true, 29_700, false, undefined],
+  );
   set.check();
   for (const name of ['a', 'b', 'c']) {
     const info = await leases.get(name);
@@ -37,7 +40,10 @@ test('all names are granted in their order, with a token each', async () => {
   }
   assert.equal(await set.release(), 'released');
   assert.equal(await set.release(), 'released');
-  assert.deepEqual([set.isValid(), set.remaining(), set.signal.reason.reason], [false, 0, 'released']);
+  assert.deepEqual(
+    [set.isValid(), set.remaining(), set.signal.reason.reason],
+    [false, 0, 'released'],
+  );
   for (const name of ['a', 'b', 'c']) assert.equal(await leases.get(name), undefined);
 });
 
@@ -101,8 +107,15 @@ test('calls for overlapping names do not wait for each other in a circle', async
     await set.release();
     done += 1;
   };
-  const orders = [['a', 'b', 'c'], ['c', 'b', 'a'], ['b', 'c', 'a'], ['c', 'a', 'b']];
-  const all = Array.from({ length: 40 }, (_, number) => work(pods[number % 4], orders[(number * 7) % 4]));
+  const orders = [
+    ['a', 'b', 'c'],
+    ['c', 'b', 'a'],
+    ['b', 'c', 'a'],
+    ['c', 'a', 'b'],
+  ];
+  const all = Array.from({ length: 40 }, (_, number) =>
+    work(pods[number % 4], orders[(number * 7) % 4]),
+  );
   // A guard against a circle: it would stand still for ever.
   for (let second = 0; done < 40 && second < 600; second += 1) await store.advance(1000);
   assert.equal(done, 40);
@@ -171,7 +184,9 @@ test('a call ends with its signal and with a close, and leaves nothing behind', 
   await store.advance(0);
   assert.deepEqual([await isFree(others, 'a'), await isFree(others, 'c')], [true, true]);
   await assert.rejects(leases.acquireAll(['a'], { signal: stop.signal }), /enough/);
-  const closed = assert.rejects(leases.acquireAll(['a', 'b'], { wait: Infinity }), { code: 'SHUT_DOWN' });
+  const closed = assert.rejects(leases.acquireAll(['a', 'b'], { wait: Infinity }), {
+    code: 'SHUT_DOWN',
+  });
   await store.advance(0);
   await leases.close();
   await closed;
@@ -187,7 +202,9 @@ test('a call ends at its deadline while the database hangs', async () => {
     await leases.ready();
     store.hang();
     let ended;
-    const call = leases.acquireAll(['a', 'b'], { wait: seconds * 1000 }).catch((error) => (ended = error));
+    const call = leases
+      .acquireAll(['a', 'b'], { wait: seconds * 1000 })
+      .catch((error) => (ended = error));
     await store.advance(seconds * 1000 - 1);
     assert.equal(ended, undefined);
     await store.advance(1001);
@@ -211,7 +228,11 @@ test('names that cannot be acquired together are refused, with the texts of the 
   ]) {
     assert.equal(await refusal(() => leases.acquireAll(names)), told);
   }
-  for (const names of [['a', 'b\0'], ['a', 5], ['a', '\ud800']]) {
+  for (const names of [
+    ['a', 'b\0'],
+    ['a', 5],
+    ['a', '\ud800'],
+  ]) {
     assert.match(await refusal(() => leases.acquireAll(names)), /^INVALID_NAME /);
   }
   for (const [options, told] of [

@@ -39,23 +39,28 @@ async function caught(call) {
 test('a server without the indexes is refused with what mends that', async (t) => {
   const world = World.of(t);
   const leases = world.manager({ ensureIndexes: false });
-  const [one, other] = await Promise.all(['a', 'b'].map((name) => caught(() => leases.acquire(name))));
+  const [one, other] = await Promise.all(
+    ['a', 'b'].map((name) => caught(() => leases.acquire(name))),
+  );
   // Both calls have waited for one check, and each error has the line of its caller.
   assert.notEqual(one, other);
   assert.match(one.stack, /caught \(.*standalone\.test\.mjs:/);
   await assert.rejects(leases.acquire('a'), {
     code: 'NOT_MIGRATED',
-    message: 'the collection `locks` does not exist; the option `ensureIndexes: true` makes what is missing',
+    message:
+      'the collection `locks` does not exist; the option `ensureIndexes: true` makes what is missing',
   });
   await world.db().collection('locks').createIndex({ name: 1 });
   await assert.rejects(leases.acquire('a'), {
     code: 'NOT_MIGRATED',
-    message: /^the index `name_1` on `name` is not unique; the TTL index on `expiresAt` is missing; the option /,
+    message:
+      /^the index `name_1` on `name` is not unique; the TTL index on `expiresAt` is missing; the option /,
   });
   // Where the option is on, the database's own refusal tells why it did not help.
   await assert.rejects(world.manager().acquire('a'), {
     code: 'NOT_MIGRATED',
-    message: /^the index `name_1` on `name` is not unique; to make it has failed: .*IndexKeySpecsConflict/,
+    message:
+      /^the index `name_1` on `name` is not unique; to make it has failed: .*IndexKeySpecsConflict/,
   });
 });
 
@@ -64,7 +69,12 @@ test('a damaged document is never granted, and stays as it is', async (t) => {
   const leases = world.manager();
   await leases.ready();
   const locks = world.db().collection('locks');
-  for (const [expiresAt, type] of [[7, 'int'], ['soon', 'string'], [{}, 'object'], [true, 'bool']]) {
+  for (const [expiresAt, type] of [
+    [7, 'int'],
+    ['soon', 'string'],
+    [{}, 'object'],
+    [true, 'bool'],
+  ]) {
     const name = `damaged ${type}`;
     await locks.insertOne({ name, value: 'other', expiresAt });
     const message = `the document of lease "${name}" is damaged: its expiresAt is of type ${type}`;
@@ -77,7 +87,10 @@ test('a damaged document is never granted, and stays as it is', async (t) => {
 
 test('documents of another format are refused', async (t) => {
   const world = World.of(t);
-  await world.db().collection('locks').insertOne({ name: 'a', grant: { allowanceMs: 1 } });
+  await world
+    .db()
+    .collection('locks')
+    .insertOne({ name: 'a', grant: { allowanceMs: 1 } });
   const told = /has documents in an unsupported format \(field `grant.allowanceMs`\)/;
   await assert.rejects(world.manager().acquire('b'), told);
 });

@@ -7,9 +7,29 @@ import { rustAnswers } from './help.mjs';
 
 const YEAR = 366 * 24 * 3600 * 1000;
 const NAMES = [
-  '', 'a', '\0', 'a\0b', 'x'.repeat(512), 'x'.repeat(513), 'ä'.repeat(256), 'ä'.repeat(257), '$where', '$$NOW',
-  '__proto__', 'constructor', '{"$gt":""}', '../..', '\u202e', '\u001b[2J', ' ', '\ufeff', '💥'.repeat(128),
-  '💥'.repeat(129), 'a"b\'c`d', 'null', '\n',
+  '',
+  'a',
+  '\0',
+  'a\0b',
+  'x'.repeat(512),
+  'x'.repeat(513),
+  'ä'.repeat(256),
+  'ä'.repeat(257),
+  '$where',
+  '$$NOW',
+  '__proto__',
+  'constructor',
+  '{"$gt":""}',
+  '../..',
+  '\u202e',
+  '\u001b[2J',
+  ' ',
+  '\ufeff',
+  '💥'.repeat(128),
+  '💥'.repeat(129),
+  'a"b\'c`d',
+  'null',
+  '\n',
 ];
 const TABLE = [
   ...NAMES.map((name) => ({ name })),
@@ -36,9 +56,14 @@ const TABLE = [
   ...[[], ['a'], ['b', 'a', 'b'], ['x'.repeat(513), 'a', 'a']].map((names) => ({ names })),
   { names: Array.from({ length: 1001 }, (_, number) => String(number)) },
   ...NAMES.map((name) => ({ name, job: {} })),
-  ...[[1, 100], [60_000, 60_000], [60_001, 60_000], [3_600_000, 100], [1, 99], [YEAR + 1, YEAR * 2]].map(
-    ([atLeast, atMost]) => ({ job: { atLeast, atMost } }),
-  ),
+  ...[
+    [1, 100],
+    [60_000, 60_000],
+    [60_001, 60_000],
+    [3_600_000, 100],
+    [1, 99],
+    [YEAR + 1, YEAR * 2],
+  ].map(([atLeast, atMost]) => ({ job: { atLeast, atMost } })),
   { call: { permits: 2 } },
   { call: { shared: true } },
   { call: { shared: true, limit: 2 } },
@@ -61,18 +86,28 @@ async function ours({ name = 'a', manager = {}, call = {}, names, job }) {
   }
 }
 
-/** The library's text with the names of options as TypeScript has them: `maxClockSkew` for `max_clock_skew`. */
-function inTypeScript(text) {
+/**
+ * The library's text with the names of options as TypeScript has them. The library names two options of a job as those
+ * of its lease.
+ */
+function inTypeScript(text, isOfJob) {
   const name = (of) => of.replace(/_(.)/g, (_, letter) => letter.toUpperCase());
-  return text && text.replace(/^[a-z_]+(?=: )|`[a-z_]+`/g, name);
+  if (text === null) return null;
+  const named = isOfJob
+    ? text.replace(/^max_hold/, 'at_most').replace(/^hold_at_least/, 'at_least')
+    : text;
+  return named.replace(/^[a-z_]+(?=: )|`[a-z_]+`/g, name);
 }
 
 test('names and options are refused with the same texts', async () => {
-  const theirs = await rustAnswers(['texts'], TABLE.map((row) => JSON.stringify(row)));
+  const theirs = await rustAnswers(
+    ['texts'],
+    TABLE.map((row) => JSON.stringify(row)),
+  );
   assert.equal(theirs.length, TABLE.length);
   let refused = 0;
   for (const [place, row] of TABLE.entries()) {
-    const expected = inTypeScript(JSON.parse(theirs[place]));
+    const expected = inTypeScript(JSON.parse(theirs[place]), 'job' in row);
     assert.equal(await ours(row), expected, JSON.stringify(row));
     refused += Number(expected !== null);
   }
@@ -98,5 +133,7 @@ test('what only JavaScript can say is refused before anything is sent', async ()
   for (const name of ['\ud800', 7, null, undefined]) {
     await assert.rejects(leases.tryAcquire(name), { code: 'INVALID_NAME' });
   }
-  assert.throws(() => inMemory().manager({ tll: 1 }), { message: /^options: there is no option "tll"; there are collection, / });
+  assert.throws(() => inMemory().manager({ tll: 1 }), {
+    message: /^options: there is no option "tll"; there are collection, /,
+  });
 });

@@ -18,7 +18,9 @@ test('a job runs once over processes, and a Rust process finds its name kept', a
   const options = { atLeast: 3_600_000 };
   let runs = 0;
   const work = () => (runs += 1);
-  const ends = await Promise.all([one, other].map((leases) => leases.job('job', options).run(work)));
+  const ends = await Promise.all(
+    [one, other].map((leases) => leases.job('job', options).run(work)),
+  );
   assert.deepEqual(ends.map(({ outcome }) => outcome).sort(), ['done', 'skipped']);
   assert.equal((await one.job('job', options).run(work)).outcome, 'skipped');
   assert.equal(await rust.ask('try job', ''), 'busy');
@@ -45,7 +47,10 @@ test('ticks are those of the server, and each is run once', async (t) => {
   await Promise.all(all);
   const ticks = runs.map(([tick]) => tick);
   assert.equal(new Set(ticks).size, ticks.length);
-  assert.deepEqual(ticks, [...ticks].sort((a, b) => a - b));
+  assert.deepEqual(
+    ticks,
+    [...ticks].sort((a, b) => a - b),
+  );
   const { localTime } = await world.db().command({ hello: 1 });
   assert.ok(Math.abs(localTime.getTime() / every - ticks.at(-1)) < PATIENCE / every);
 });
@@ -59,7 +64,10 @@ test('a set waits for a name that a Rust process holds, and excludes it from all
   await queueOf(world.db(), 'b', 1);
   await rust.ask('release b', 'Released');
   const set = await waiting;
-  assert.deepEqual([...set].map(({ name }) => name), ['a', 'b', 'c']);
+  assert.deepEqual(
+    [...set].map(({ name }) => name),
+    ['a', 'b', 'c'],
+  );
   for (const name of ['a', 'b', 'c']) assert.equal(await rust.ask(`try ${name}`, ''), 'busy');
   const loss = lossOf(set);
   assert.equal(await leases.release('b', set.get('b').value), 'released');
@@ -106,7 +114,11 @@ test('events tell of a queue, a stream and a grant', async (t) => {
   await rust.ask('acquire a', 'granted');
   const [queued, watching, granted] = [leases.events(), leases.events(), leases.events()];
   const waiting = leases.acquire('a', { wait: 60_000 });
-  assert.deepEqual(await heard(queued, ({ event }) => event === 'queued'), { event: 'queued', name: 'a', ahead: 0 });
+  assert.deepEqual(await heard(queued, ({ event }) => event === 'queued'), {
+    event: 'queued',
+    name: 'a',
+    ahead: 0,
+  });
   await heard(watching, ({ event }) => event === 'watching');
   await rust.ask('release a', 'Released');
   const { token } = await heard(granted, ({ event }) => event === 'granted');
@@ -121,7 +133,9 @@ test('a leader steps down for a Rust process that waits, and is told before its 
   assert.deepEqual((await leases.get('leader')).metadata, { at: 'here' });
   await rust.ask('wait leader', 'queued');
   const run = leadership.run(async ({ signal }) => {
-    const told = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    const told = new Promise((resolve) =>
+      signal.addEventListener('abort', resolve, { once: true }),
+    );
     leadership.stepDown();
     await told;
     return leadership.stopReason;

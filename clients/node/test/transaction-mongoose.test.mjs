@@ -39,12 +39,17 @@ for (const what of ['a connection', 'its db']) {
     assert.equal(result, 'sent');
     assert.equal((await Order.findById(1)).state, 'sent');
     await takeOver(world, 'order:1');
-    const late = lease.transaction((session) => Order.updateOne({ _id: 1 }, { state: 'late' }, { session }));
+    const late = lease.transaction((session) =>
+      Order.updateOne({ _id: 1 }, { state: 'late' }, { session }),
+    );
     await assert.rejects(late, { code: 'LOST' });
     assert.equal((await Order.findById(1)).state, 'sent');
     const error = new Error('my own');
     const other = await leases.acquire('order:2');
-    await assert.rejects(other.transaction(() => Promise.reject(error)), error);
+    await assert.rejects(
+      other.transaction(() => Promise.reject(error)),
+      error,
+    );
   });
 }
 
@@ -86,7 +91,10 @@ test('the example sends an invoice once, by one of many, and never by one whose 
   const { sendInvoice } = await import(example);
   const { world, connection, Order, manager } = await connect(t);
   const managers = [manager(connection), manager(connection), manager(connection)];
-  await Order.create([{ _id: 1, state: 'new' }, { _id: 2, state: 'new' }]);
+  await Order.create([
+    { _id: 1, state: 'new' },
+    { _id: 2, state: 'new' },
+  ]);
   const sent = [];
   const send = async (number) => sent.push(number);
   const rust = await world.rust();

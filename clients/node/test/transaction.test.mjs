@@ -7,13 +7,22 @@ import { createInterface } from 'node:readline';
 import { describe, test } from 'node:test';
 import { UUID } from 'mongodb';
 import {
-  CommitUnknownError, LeaseBusyError, LeaseLostError, LeaseManager, TransactionTooLongError, inMemory,
+  CommitUnknownError,
+  LeaseBusyError,
+  LeaseLostError,
+  LeaseManager,
+  TransactionTooLongError,
+  inMemory,
 } from '../index.mjs';
 import { PATIENCE, World, lossOf, ownServer, queueOf, takeOver, uri, within } from './help.mjs';
 import { Proxy } from './proxy.mjs';
 
 /** A manager, its client, and a collection beside the leases. */
-async function setUp(world, options = {}, client = world.client(undefined, { monitorCommands: true })) {
+async function setUp(
+  world,
+  options = {},
+  client = world.client(undefined, { monitorCommands: true }),
+) {
   const leases = world.manager(options, client);
   await leases.ready();
   const papers = await world.db(client).createCollection('papers');
@@ -28,7 +37,10 @@ function sentBy(client) {
 }
 
 const named = (sent, name) => sent.filter(({ commandName }) => commandName === name);
-const guards = (sent) => named(sent, 'update').filter(({ command }) => command.update === 'locks' && command.autocommit === false);
+const guards = (sent) =>
+  named(sent, 'update').filter(
+    ({ command }) => command.update === 'locks' && command.autocommit === false,
+  );
 
 /** Writes the document from another client. A transaction that nobody aborts keeps it from that for a minute. */
 async function writeBeside(world, _id) {
@@ -67,10 +79,12 @@ test('work that commits a transaction and then releases its lease keeps its resu
   assert.equal(result, 'written');
   assert.equal(await papers.countDocuments(), 1);
   // A release within the transaction ends it: nothing is written, and the work is told.
-  const work = leases.withLease('a', (lease) => lease.transaction(async (session) => {
-    await papers.insertOne({ _id: 2 }, { session });
-    await lease.release();
-  }));
+  const work = leases.withLease('a', (lease) =>
+    lease.transaction(async (session) => {
+      await papers.insertOne({ _id: 2 }, { session });
+      await lease.release();
+    }),
+  );
   await assert.rejects(work, { code: 'LOST', reason: 'released' });
   assert.equal(await papers.countDocuments(), 1);
 });
@@ -102,7 +116,8 @@ test('the callback is committed with its guard, and its result is the result', a
   const { client, leases, papers } = await setUp(world);
   const lease = await leases.acquire('a');
   const sent = sentBy(client);
-  const expiry = async () => (await world.db().collection('locks').findOne({ name: 'a' })).expiresAt.getTime();
+  const expiry = async () =>
+    (await world.db().collection('locks').findOne({ name: 'a' })).expiresAt.getTime();
   const before = await expiry();
   const result = await lease.transaction(async (session) => {
     assert.equal(session.inTransaction(), true);
@@ -111,7 +126,9 @@ test('the callback is committed with its guard, and its result is the result', a
   });
   assert.equal(result, 'done');
   assert.equal(await papers.countDocuments(), 1);
-  const ofIt = sent.filter(({ command }) => command.autocommit === false).map(({ commandName }) => commandName);
+  const ofIt = sent
+    .filter(({ command }) => command.autocommit === false)
+    .map(({ commandName }) => commandName);
   assert.deepEqual(ofIt, ['find', 'insert', 'update', 'commitTransaction']);
   const [commit] = named(sent, 'commitTransaction');
   const { w, j } = commit.command.writeConcern;
@@ -129,7 +146,11 @@ describe('the traps of a guard', () => {
     const { client, leases } = await setUp(world);
     const lease = await leases.acquire('a');
     const sent = sentBy(client);
-    const refused = { code: 'INVALID_OPTION', option: 'session', message: /^session: has no transaction in progress/ };
+    const refused = {
+      code: 'INVALID_OPTION',
+      option: 'session',
+      message: /^session: has no transaction in progress/,
+    };
     await client.withSession(async (session) => {
       await assert.rejects(lease.guard(session), refused);
       session.startTransaction();
@@ -151,7 +172,12 @@ describe('the traps of a guard', () => {
       const { host } = new URL(uri.replace('mongodb:', 'http:'));
       // A client that must read from a secondary does not connect to a set without one.
       const directConnection = readPreference === 'secondary';
-      const options = { directConnection, readPreference, readConcern: { level: 'available' }, w: 1 };
+      const options = {
+        directConnection,
+        readPreference,
+        readConcern: { level: 'available' },
+        w: 1,
+      };
       const client = world.client(`mongodb://${host}`, options);
       const { leases, papers } = await setUp(world, {}, client);
       const lease = await leases.acquire('a');
@@ -181,7 +207,13 @@ describe('the traps of a guard', () => {
         await papers.insertOne({ _id: tries }, { session });
         throw error;
       });
-      assert.equal(await failing.then(() => 'committed', (thrown) => thrown), error);
+      assert.equal(
+        await failing.then(
+          () => 'committed',
+          (thrown) => thrown,
+        ),
+        error,
+      );
       assert.equal(tries, 1);
     }
     assert.equal(await papers.countDocuments(), 0);
@@ -192,7 +224,8 @@ describe('the traps of a guard', () => {
       await lease.guard(session);
     };
     const loss = await client.withSession((session) =>
-      session.withTransaction(() => guarded(session)).catch((error) => error));
+      session.withTransaction(() => guarded(session)).catch((error) => error),
+    );
     assert.ok(loss instanceof LeaseLostError);
     assert.deepEqual([loss.code, loss.isTransient, tries], ['LOST', false, 1]);
   });
@@ -238,7 +271,10 @@ describe('the traps of a guard', () => {
       code: 'UNSUPPORTED',
       message: 'unsupported: a transaction under a lease needs a replica set',
     };
-    await assert.rejects(lease.transaction(() => assert.fail()), unsupported);
+    await assert.rejects(
+      lease.transaction(() => assert.fail()),
+      unsupported,
+    );
     const session = client.startSession();
     session.startTransaction();
     await assert.rejects(lease.guard(session), unsupported);
@@ -253,17 +289,33 @@ test('permits, readers and leases in memory have no transactions', async (t) => 
   const reader = await leases.acquire('shared', { shared: true });
   const permit = await leases.semaphore('five', 5).acquire();
   const sent = sentBy(client);
-  const message = 'unsupported: `transaction` works for exclusive leases only: transactions of two holders would conflict';
+  const message =
+    'unsupported: `transaction` works for exclusive leases only: transactions of two holders would conflict';
   for (const lease of [reader, permit]) {
-    await assert.rejects(lease.transaction(() => assert.fail()), { code: 'UNSUPPORTED', message });
+    await assert.rejects(
+      lease.transaction(() => assert.fail()),
+      { code: 'UNSUPPORTED', message },
+    );
   }
-  assert.deepEqual(sent.filter(({ command }) => command.autocommit === false), []);
+  assert.deepEqual(
+    sent.filter(({ command }) => command.autocommit === false),
+    [],
+  );
   const lease = await inMemory().manager().acquire('a');
-  const inMemoryOnly = { code: 'UNSUPPORTED', message: 'unsupported: a store in memory has no transactions' };
-  await assert.rejects(lease.transaction(() => assert.fail()), inMemoryOnly);
+  const inMemoryOnly = {
+    code: 'UNSUPPORTED',
+    message: 'unsupported: a store in memory has no transactions',
+  };
+  await assert.rejects(
+    lease.transaction(() => assert.fail()),
+    inMemoryOnly,
+  );
   await assert.rejects(lease.guard(client.startSession()), inMemoryOnly);
   const other = await leases.acquire('a');
-  await assert.rejects(other.transaction('work'), { code: 'INVALID_OPTION', message: 'work: must be a function' });
+  await assert.rejects(other.transaction('work'), {
+    code: 'INVALID_OPTION',
+    message: 'work: must be a function',
+  });
 });
 
 test('after a conflict the next try guards first, and commits', async (t) => {
@@ -285,7 +337,9 @@ test('after a conflict the next try guards first, and commits', async (t) => {
   tries = 0;
   await lease.transaction(async () => void (tries += 1));
   assert.equal(tries, 1);
-  const order = sent.filter(({ command }) => command.autocommit === false).map(({ commandName }) => commandName);
+  const order = sent
+    .filter(({ command }) => command.autocommit === false)
+    .map(({ commandName }) => commandName);
   assert.deepEqual(order.slice(-3), ['find', 'update', 'commitTransaction']);
 });
 
@@ -315,9 +369,15 @@ test('of many that wait, each commits by its second try', async (t) => {
   };
   await Promise.all(all.map(work));
   assert.equal(await papers.countDocuments(), all.length);
-  assert.ok(tries.every((count) => count <= 2), `${tries}`);
+  assert.ok(
+    tries.every((count) => count <= 2),
+    `${tries}`,
+  );
   // The control: there were conflicts.
-  assert.ok(tries.some((count) => count === 2), `${tries}`);
+  assert.ok(
+    tries.some((count) => count === 2),
+    `${tries}`,
+  );
 });
 
 test('a loss before the commit is told, and no commit is sent', async (t) => {
@@ -393,13 +453,17 @@ test('an operation that the callback did not wait for is never sent outside', as
   const sent = sentBy(client);
   const late = [];
   let session;
-  const insert = () => late.push(papers.insertOne({ _id: late.length }, { session }).catch(() => undefined));
+  const insert = () =>
+    late.push(papers.insertOne({ _id: late.length }, { session }).catch(() => undefined));
   const failing = lease.transaction(async (its) => {
     session = its;
     await papers.findOne({}, { session });
     throw new Error('no');
   });
-  client.on('commandSucceeded', ({ commandName }) => commandName === 'abortTransaction' && insert());
+  client.on(
+    'commandSucceeded',
+    ({ commandName }) => commandName === 'abortTransaction' && insert(),
+  );
   await assert.rejects(failing, /^Error: no$/);
   insert();
   // The driver takes a transaction for over once its commit has failed.
@@ -421,13 +485,20 @@ test('the callback cannot end the transaction', async (t) => {
   const { client, leases, papers } = await setUp(world);
   const lease = await leases.acquire('a');
   const sent = sentBy(client);
-  const refused = { code: 'INVALID_OPTION', option: 'session', message: /`transaction` ends its transaction itself/ };
+  const refused = {
+    code: 'INVALID_OPTION',
+    option: 'session',
+    message: /`transaction` ends its transaction itself/,
+  };
   const work = lease.transaction(async (session) => {
     await papers.insertOne({ _id: 1 }, { session });
     await assert.rejects(session.commitTransaction(), refused);
     await assert.rejects(session.abortTransaction(), refused);
     assert.throws(() => session.startTransaction(), /already in progress/);
-    await assert.rejects(session.withTransaction(async () => undefined), /already in progress/);
+    await assert.rejects(
+      session.withTransaction(async () => undefined),
+      /already in progress/,
+    );
     await session.commitTransaction();
   });
   await assert.rejects(work, refused);
@@ -458,7 +529,9 @@ describe('after the commit was sent', () => {
     assert.equal(await world.db().collection('papers').countDocuments(), 1);
     const count = (name) => proxy.sent.filter((sent) => sent.name === name).length;
     assert.equal(count('commitTransaction'), 2);
-    const guarded = proxy.sent.filter(({ name, command }) => name === 'update' && command.autocommit === false);
+    const guarded = proxy.sent.filter(
+      ({ name, command }) => name === 'update' && command.autocommit === false,
+    );
     assert.equal(guarded.length, 1);
   });
 
@@ -500,7 +573,10 @@ describe('after the commit was sent', () => {
     await off();
     assert.ok(unknown instanceof CommitUnknownError, `${unknown}`);
     assert.deepEqual([unknown.code, unknown.isTransient, tries], ['COMMIT_UNKNOWN', false, 1]);
-    assert.match(unknown.message, /^whether the transaction under lease "a" was committed is unknown: /);
+    assert.match(
+      unknown.message,
+      /^whether the transaction under lease "a" was committed is unknown: /,
+    );
     assert.equal(unknown.cause.code, 50);
   });
 
@@ -542,7 +618,10 @@ describe('one that outlives the validity', () => {
     });
     await assert.rejects(outlived, tooLong);
     await writeBeside(world, 1);
-    await assert.rejects(lease.transaction(() => assert.fail()), tooLong);
+    await assert.rejects(
+      lease.transaction(() => assert.fail()),
+      tooLong,
+    );
   });
 
   test('names the ttl, where it guards last and was renewed meanwhile', async (t) => {
@@ -565,14 +644,16 @@ test('renewals are held back until a third of the validity is left', async (t) =
   const { client, leases, papers } = await setUp(world, { ttl });
   const lease = await leases.acquire('a');
   let left;
-  await lease
-    .transaction(async (session) => {
-      await papers.insertOne({ _id: 1 }, { session });
-      if (left !== undefined) return;
-      left = await new Promise((resolve) => {
-        client.on('commandStarted', ({ commandName }) => commandName === 'update' && resolve(lease.remaining()));
-      });
+  await lease.transaction(async (session) => {
+    await papers.insertOne({ _id: 1 }, { session });
+    if (left !== undefined) return;
+    left = await new Promise((resolve) => {
+      client.on(
+        'commandStarted',
+        ({ commandName }) => commandName === 'update' && resolve(lease.remaining()),
+      );
     });
+  });
   assert.ok(left <= ttl / 3, `renewed when ${left} ms were left`);
   assert.ok(lease.isValid());
 });
@@ -584,12 +665,21 @@ test('it waits for a renewal that is under way', async (t) => {
   const lease = await leases.acquire('a');
   const order = [];
   client.on('commandStarted', ({ command }) => command.startTransaction && order.push('begun'));
-  client.on('commandSucceeded', ({ commandName }) => commandName === 'update' && order.push('answered'));
+  client.on(
+    'commandSucceeded',
+    ({ commandName }) => commandName === 'update' && order.push('answered'),
+  );
   const renewal = new Promise((resolve) => {
     client.on('commandStarted', ({ commandName }) => commandName === 'update' && resolve());
   });
   // The server takes its time for the renewal, and for nothing else: most of the 1.2 s that a renewal has.
-  await failCommand(world, world.name, 'update', { blockConnection: true, blockTimeMS: 1000 }, { times: 1 });
+  await failCommand(
+    world,
+    world.name,
+    'update',
+    { blockConnection: true, blockTimeMS: 1000 },
+    { times: 1 },
+  );
   await renewal;
   await lease.transaction((session) => papers.insertOne({ _id: 1 }, { session }));
   assert.deepEqual(order.slice(0, 2), ['answered', 'begun']);
@@ -611,7 +701,13 @@ test('a guard whose reply is lost blocks nobody, where it is the first operation
     tries += 1;
     if (tries === 1) await lease.renew();
   });
-  assert.ok(await within(PATIENCE, done.then(() => true)), 'the lease is blocked');
+  assert.ok(
+    await within(
+      PATIENCE,
+      done.then(() => true),
+    ),
+    'the lease is blocked',
+  );
   await isLost;
   assert.equal(tries, 2);
   assert.equal(guards(sent).length, 3);

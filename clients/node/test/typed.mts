@@ -23,20 +23,29 @@ async function work(): Promise<void> {
 }
 
 export async function pay(lease: Lease, papers: Collection): Promise<number> {
-  const { insertedCount } = await lease.transaction((session) => papers.insertMany([{ a: 1 }], { session }));
+  const { insertedCount } = await lease.transaction((session) =>
+    papers.insertMany([{ a: 1 }], { session }),
+  );
   await lease.transaction(async (session: ClientSession) => void session.id);
   return insertedCount;
 }
 
-export async function payByModel(connection: mongoose.Connection, Paper: mongoose.Model<{ a: number }>): Promise<string> {
+export async function payByModel(
+  connection: mongoose.Connection,
+  Paper: mongoose.Model<{ a: number }>,
+): Promise<string> {
   const lease = await new LeaseManager(connection).acquire('paper');
-  const [paper] = await lease.transaction((session: mongoose.ClientSession) => Paper.create([{ a: 1 }], { session }));
+  const [paper] = await lease.transaction((session: mongoose.ClientSession) =>
+    Paper.create([{ a: 1 }], { session }),
+  );
   return String(paper?._id);
 }
 
 export async function together(): Promise<[number, StopReason | undefined]> {
   await using set: LeaseSet = await leases.acquireAll(['b', 'a'], { wait: 0 });
-  const run: JobRun<number> = await leases.job('job', { atLeast: 1000 }).run(({ permits }) => permits);
+  const run: JobRun<number> = await leases
+    .job('job', { atLeast: 1000 })
+    .run(({ permits }) => permits);
   await using leadership: Leadership = await leases.campaign('leader', { notice: 100 });
   await leadership.run(({ signal }) => signal.throwIfAborted());
   const tokens: bigint[] = [...set].map(({ token }) => token);

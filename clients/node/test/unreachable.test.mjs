@@ -33,7 +33,11 @@ const PATIENCE = 15_000;
 test('a first call ends by its wait, and says why no server was found', async (t) => {
   const { client, leases } = await away(t);
   const failed = once(client, 'serverHeartbeatFailed');
-  const call = () => within(PATIENCE, leases.acquire('x', { wait: 500 }).catch((it) => it));
+  const call = () =>
+    within(
+      PATIENCE,
+      leases.acquire('x', { wait: 500 }).catch((it) => it),
+    );
   assert.equal((await call())?.code, 'WAIT_TIMEOUT');
   // From now on the driver knows it.
   await failed;
@@ -58,7 +62,9 @@ test('when the driver gives up, every call tells the first cause, and the next o
   // The second one is sent while the first one looks for a server.
   const quick = new LeaseManager(client.db(world.name), { attemptTimeout: 100 });
   world.onEnd(() => quick.close());
-  const calls = [leases, quick, quick, leases].map((each) => each.acquire('x', { wait: 60_000 }).catch((it) => it));
+  const calls = [leases, quick, quick, leases].map((each) =>
+    each.acquire('x', { wait: 60_000 }).catch((it) => it),
+  );
   for (const error of await within(PATIENCE, Promise.all(calls))) {
     assert.deepEqual([error.code, error.isTransient], ['MONGODB', true]);
     assert.match(error.message, /ECONNREFUSED/);

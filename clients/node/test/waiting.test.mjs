@@ -49,7 +49,10 @@ test('a wait that is over tells who held the lease', async (t) => {
   // Long enough for an answer.
   await assert.rejects(other.acquire('busy', { wait: 3000 }), (error) => {
     assert.equal(error.name, 'WaitTimeoutError');
-    assert.match(error.message, /^lease "busy" was not granted within .*; billing@.* held it when the database last/);
+    assert.match(
+      error.message,
+      /^lease "busy" was not granted within .*; billing@.* held it when the database last/,
+    );
     assert.equal(error.held.owner.startsWith('billing@'), true);
     assert.equal(error.isTransient, true);
     return true;
@@ -62,7 +65,10 @@ test('a wait that is over tells who held the lease', async (t) => {
 
 test('a hand-off comes by the change stream, and a poll is not needed', async (t) => {
   const world = World.of(t);
-  const [holder, here] = [world.manager(), world.manager({ recheckEvery: 60_000, waiterTtl: 60_000 })];
+  const [holder, here] = [
+    world.manager(),
+    world.manager({ recheckEvery: 60_000, waiterTtl: 60_000 }),
+  ];
   const lease = await holder.acquire('handed');
   const waiting = here.acquire('handed', { wait: 60_000 });
   await queueOf(world.db(), 'handed', 1);
@@ -113,7 +119,10 @@ test('a transaction of another program on one of many leases costs the others no
   const reason = await lossOf(all[7]);
   // The blocked one is told in time, and the others are renewed meanwhile.
   assert.equal(reason.reason, 'outOfReach');
-  assert.deepEqual(all.map((lease) => lease.isValid()), all.map((_, place) => place !== 7));
+  assert.deepEqual(
+    all.map((lease) => lease.isValid()),
+    all.map((_, place) => place !== 7),
+  );
   await session.abortTransaction();
   await session.endSession();
 });
@@ -130,7 +139,10 @@ test('without a change stream, waiting calls poll', async (t) => {
 
 test('permits: as many as the limit are granted, and the next one waits', async (t) => {
   const world = World.of(t);
-  const [here, there] = [world.manager().semaphore('five', 5), world.manager().semaphore('five', 5)];
+  const [here, there] = [
+    world.manager().semaphore('five', 5),
+    world.manager().semaphore('five', 5),
+  ];
   const held = [await here.acquire({ permits: 2 }), await there.acquire({ permits: 3 })];
   assert.equal(held[1].permits, 3);
   assert.equal(await here.tryAcquire(), undefined);
@@ -173,7 +185,10 @@ test('a hundred leases are renewed together, in few commands', async (t) => {
     await new Promise((resolve) => client.once('commandSucceeded', resolve));
     await new Promise((resolve) => setImmediate(resolve));
     all.forEach((lease, place) => isRenewed(lease, place) && renewed.add(place));
-    assert.ok(all.every((lease) => lease.isValid()), 'one was not renewed');
+    assert.ok(
+      all.every((lease) => lease.isValid()),
+      'one was not renewed',
+    );
   }
   // One command has those that were granted within the slack of a renewal, and a slow machine takes longer to grant all.
   // Meanwhile the first ones are due again.
@@ -198,12 +213,18 @@ test('a close releases all leases and ends all waits, and a second one does noth
   await queueOf(world.db(), 'three', 1);
   const report = await here.close();
   assert.deepEqual(report, { released: 2, leftToExpire: [], commandsLeft: 0 });
-  await assert.rejects(waiting, { code: 'SHUT_DOWN', message: 'the lease manager has been shut down' });
+  await assert.rejects(waiting, {
+    code: 'SHUT_DOWN',
+    message: 'the lease manager has been shut down',
+  });
   await assert.rejects(here.acquire('four'), { code: 'SHUT_DOWN' });
   assert.equal(two.isValid(), false);
   assert.equal(two.signal.reason.reason, 'released');
   const left = await world.db().collection('locks').find({}).toArray();
-  assert.deepEqual(left.map(({ name, queue }) => [name, (queue ?? []).length]), [['three', 0]]);
+  assert.deepEqual(
+    left.map(({ name, queue }) => [name, (queue ?? []).length]),
+    [['three', 0]],
+  );
   assert.deepEqual(await here.close(), report);
 });
 
@@ -266,6 +287,9 @@ test('a lease that is renewed is not renewed again before a third of its ttl is 
   });
   // A renewal may go out a little early, to share a command with others.
   const most = ttl - ttl / 3 + ttl / 48;
-  assert.ok(left.every((it) => it <= most), `${left} of ${most} ms were left`);
+  assert.ok(
+    left.every((it) => it <= most),
+    `${left} of ${most} ms were left`,
+  );
   await lease.release();
 });

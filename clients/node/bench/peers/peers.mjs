@@ -126,7 +126,10 @@ const on = (server, where) =>
 const all = [...onMongo, ...on(asItComes, 'as it comes'), ...on(synced, 'synced')];
 const floor = ['bare insert and delete', () => bare(mongo.uri)];
 const counted = () => mongoLease(mongo.uri, true);
-const renewing = [['mongo-lease', counted, 'mongoLease', mongo.uri], ...on(asItComes, 'as it comes')];
+const renewing = [
+  ['mongo-lease', counted, 'mongoLease', mongo.uri],
+  ...on(asItComes, 'as it comes'),
+];
 const cases = {
   pair: () => pairs([floor, ...all]),
   'hand-off 1': () => handOffs(all, 1),

@@ -97,7 +97,10 @@ export async function mongodbLockSide(uri) {
     findOneAndDelete: (query, callback) =>
       called(locks.findOneAndDelete(query, { includeResultMetadata: true }), callback),
     insertOne: (document, callback) =>
-      called(locks.insertOne(document).then(() => ({ ops: [document] })), callback),
+      called(
+        locks.insertOne(document).then(() => ({ ops: [document] })),
+        callback,
+      ),
   };
   const take = async (name) => {
     const lock = mongodbLock(old, name, { timeout: TTL_MS, removeExpired: true });

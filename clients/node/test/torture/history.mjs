@@ -23,7 +23,8 @@ export class History {
   note(event, fields = {}) {
     const record = { at: this.now(), by: this.#by, event, ...fields };
     // `JSON.stringify` takes no 64-bit integers.
-    const pair = ([name, value]) => `"${name}":${typeof value === 'bigint' ? value : JSON.stringify(value)}`;
+    const pair = ([name, value]) =>
+      `"${name}":${typeof value === 'bigint' ? value : JSON.stringify(value)}`;
     writeSync(this.#file, `{${Object.entries(record).map(pair).join(',')}}\n`);
   }
 }

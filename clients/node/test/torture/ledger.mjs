@@ -17,7 +17,8 @@ export async function transact({ worker, lease, call }, random, ttl) {
   // Each try writes the same line: one that repeats what was committed is told of a duplicate, which the checker finds.
   const line = { _id: transaction, call, name };
   const write = (session) => worker.ledger.insertOne(line, { session });
-  if (worker.orders.control === 'unguarded-transaction') return void unguarded(worker, write).catch(() => {});
+  if (worker.orders.control === 'unguarded-transaction')
+    return void unguarded(worker, write).catch(() => {});
   const work = async (session) => {
     await write(session);
     // The callback does not look at the lease meanwhile.

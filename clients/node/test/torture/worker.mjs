@@ -61,7 +61,11 @@ class Worker {
       });
       return { call, lease };
     } catch (error) {
-      this.history.note('ended', { call, how: endingOf(error, aborter.signal), text: error.message });
+      this.history.note('ended', {
+        call,
+        how: endingOf(error, aborter.signal),
+        text: error.message,
+      });
       return undefined;
     } finally {
       clearTimeout(timer);
