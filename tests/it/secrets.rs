@@ -182,7 +182,7 @@ async fn doubts(shown: &mut Shown, database: &TestDatabase) {
     let builder = builder.release_timeout(Duration::from_secs(1));
     let leases = builder.shutdown_timeout(Duration::from_secs(1)).build().await.unwrap();
     let mut events = Listener::of(&leases);
-    let lease = leases.acquire("doubt").ttl(Duration::from_secs(9)).await.unwrap();
+    let lease = leases.acquire("doubt").ttl(Duration::from_secs(6)).await.unwrap();
     shown.values.push(lease.value().to_owned());
     // It is committed, and that nobody knows: an open transaction would block the lease.
     const MAX_TIME_MS_EXPIRED: i32 = 50;

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::Database;
-use mongo_lease::mongodb::bson::doc;
+use mongo_lease::mongodb::bson::{Bson, doc};
 use mongo_lease::{LeaseManager, LeaseManagerBuilder, Tuning};
 use mongo_lease_testbed::{Proxy, ReplicaSet, Server, TestDatabase};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -18,6 +18,9 @@ use crate::common::{builder, migrated};
 
 /// How long a server may take to be rid of the clients of the test before.
 const QUIET_AFTER: Duration = Duration::from_secs(2);
+/// After this time they may be there and do nothing: in a test that goes on, some connections of a client that was
+/// dropped are closed ten seconds later.
+const IDLE_AFTER: Duration = Duration::from_millis(300);
 
 /// How long an attempt takes that is soon repeated. A connection answers sooner, on a busy machine too.
 const SOON_REPEATED: Duration = Duration::from_millis(500);
@@ -160,11 +163,16 @@ async fn is_in_order(server: &Server) -> bool {
         "pipeline": [{ "$currentOp": { "idleConnections": true } }, { "$match": of_others }],
         "cursor": {},
     };
-    let deadline = Instant::now() + QUIET_AFTER;
-    while Instant::now() < deadline {
+    let looked = Instant::now();
+    while looked.elapsed() < QUIET_AFTER {
         let reply = server.admin(look.clone()).await;
         let others = reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
-        if others.is_empty() {
+        let is_idle = |other: &Bson| {
+            let other = other.as_document().expect("a connection");
+            other.get_bool("active") == Ok(false)
+        };
+        let are_idle = looked.elapsed() > IDLE_AFTER && others.iter().all(is_idle);
+        if others.is_empty() || are_idle {
             return server.admin(doc! { "hello": 1 }).await.get_bool("isWritablePrimary").unwrap();
         }
     }

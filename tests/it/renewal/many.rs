@@ -151,7 +151,7 @@ async fn a_command_that_hangs_delays_no_other() {
 #[tokio::test]
 async fn a_document_in_a_transaction_does_not_delay_other_renewals() {
     const BLOCKED: &str = "lease:50";
-    const TTL: Duration = Duration::from_secs(12);
+    const TTL: Duration = Duration::from_secs(9);
     let (_server, database) = lent_database().await;
     // Attempts end soon, and there is time for several rounds before the end.
     let soon = Tuning::default().attempt_timeout(TTL / 5);
