@@ -16,7 +16,7 @@ Ben wakes, and commits: he is refused, because its lease is lost.
 3 rounds are booked, each once.
 ";
 
-// It takes 15 s: two leases expire, and the server aborts two transactions.
+// It takes 9 s: two leases expire, and the server aborts two transactions.
 #[tokio::test]
 async fn of_a_daemons_rounds_each_is_booked_once_whoever_dies() {
     let server = lent_server().await;
