@@ -76,7 +76,7 @@ fn rounds(database: &Database) -> Collection<Document> {
 async fn daemon(database: &Database, name: &str) -> Result<()> {
     let leases = LeaseManager::builder(database).owner(name).build().await?;
     loop {
-        let ttl = Duration::from_secs(5);
+        let ttl = Duration::from_secs(3);
         let lease = leases.acquire("rounds").ttl(ttl).wait_forever().await?;
         say("leads")?;
         // In a real daemon a timer says when a round is due.

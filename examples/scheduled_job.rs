@@ -81,10 +81,10 @@ async fn machine(database: &Database, name: &str) -> Result<()> {
     let leases = LeaseManager::builder(database).owner(name).build().await?;
     let job = ScheduledJob::new(&leases, "job:report")
         // Longer than the difference of the machines' clocks, and shorter than the time from one start to the next.
-        .at_least(Duration::from_secs(8))
+        .at_least(Duration::from_secs(5))
         .at_most(Duration::from_secs(60))
         // Short, so that the crash is over soon. In production: 30 s, the default.
-        .ttl(Duration::from_secs(4));
+        .ttl(Duration::from_secs(3));
     let mut orders = orders();
     while let Some(_two_o_clock) = orders.recv().await {
         let run = job.run(async |lease| {

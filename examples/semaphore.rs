@@ -27,7 +27,7 @@ const NAMES: [&str; 8] = ["Ann", "Ben", "Cem", "Dora", "Emil", "Fay", "Gus", "Ha
 const TENANT: &str = "tenant:7";
 const LIMIT: u32 = 5;
 /// Short, so that the crash is over soon. In production: 30 s, the default.
-const TTL: Duration = Duration::from_secs(6);
+const TTL: Duration = Duration::from_secs(4);
 
 #[tokio::main]
 async fn main() -> Result<()> {

@@ -10,7 +10,7 @@ use mongo_lease_testbed::{CommandCounts, FailCommand, Server};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::batches::{CALLS, answer, granted, names, start_calls};
+use crate::batches::{CALLS, CONTESTED, answer, granted, names, start_calls, start_contest};
 use crate::blocking::start_releases;
 use crate::common::{builder, patient};
 use crate::lent::{LentServer, lent_database};
@@ -42,26 +42,16 @@ async fn two_hundred_leases_are_acquired_and_released_in_few_commands() {
 
 #[tokio::test]
 async fn many_calls_for_one_lease_are_few_commands() {
-    const NAMES: usize = 8;
-    const CALLS: usize = 25;
     let (server, database) = lent_database().await;
-    let one = patient(builder(&database)).build().await.unwrap();
-    let other = patient(LeaseManager::builder(&database.through(&server.client().await)));
-    let other = other.build().await.unwrap();
     let before = server.command_counts().await;
-    let mut calls = Vec::new();
-    for _ in 0..CALLS {
-        calls.extend(start_calls(&one, names("lease", NAMES)));
-        calls.extend(start_calls(&other, names("lease", NAMES)));
-    }
     let mut held = Vec::new();
-    for call in calls {
+    for call in start_contest(&server, &database).await {
         if let Attempt::Granted(lease) = answer(call).await {
             held.push(lease);
         }
     }
     let counts = server.command_counts().await.since(&before);
-    assert_eq!(held.len(), NAMES);
+    assert_eq!(held.len(), CONTESTED);
     let commands = counts.find_and_modify + counts.update + counts.find;
     assert!(commands < 100, "{counts:?}");
 }

@@ -199,8 +199,8 @@ async fn calls_wait_for_those_with_tombstones_and_are_waited_for() {
 
 #[tokio::test]
 async fn the_ttl_monitor_removes_tombstones() {
-    let server = Server::builder().ttl_monitor_sleep_secs(1).start();
-    let database = migrated(&server).await;
+    let server = Server::shared();
+    let database = migrated(server).await;
     let leases = with_tombstones(&database).await;
     let held = leases.acquire("a").await.unwrap();
     come_and_go(&leases, (0..50).map(|number| format!("order:{number}"))).await;

@@ -1,5 +1,6 @@
 //! Clients with every kind of options: the library's behaviour must not depend on them.
 
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -12,13 +13,14 @@ use mongo_lease::mongodb::{Client, Database};
 use mongo_lease::{
     Election, Event, Fenced, LeaseManager, MemoryStore, Released, Run, ScheduledJob, Tuning,
 };
-use mongo_lease_testbed::{FailCommand, ReplicaSet, Server, TestDatabase};
+use mongo_lease_testbed::{FailCommand, Server, TestDatabase};
 use tokio::task::JoinSet;
 
 use crate::common::{
     assert_done, assert_not_done, builder, lenient_tuning, migrated, refused, short_or_long,
 };
 use crate::inspect::names_of;
+use crate::lent::{lent_database, lent_set};
 use crate::patience::{locks, soon, until};
 use crate::spy::Spy;
 
@@ -63,7 +65,7 @@ async fn options_out_of_range_are_named_as_their_methods() {
 
 #[tokio::test]
 async fn reads_use_the_primary_even_if_the_client_prefers_secondaries() {
-    let set = ReplicaSet::start();
+    let set = lent_set().await;
     let secondary = |options: &mut ClientOptions| {
         let preference = ReadPreference::Secondary { options: None };
         options.selection_criteria = Some(SelectionCriteria::ReadPreference(preference));
@@ -152,24 +154,17 @@ async fn clients_without_retries_api_or_connections_will_do() {
     in_turn(use_all).await;
 }
 
-/// Options of a connection string. No member has the tag: a read that went by it would find none.
-const IN_THE_URI: [&str; 17] = [
+/// Options of a connection string. No member has the tag: a read that went by it would find none. The library gives
+/// each operation its own options, so one of a kind suffices. Retries and pools are those of
+/// [`clients_without_retries_api_or_connections_will_do`].
+const IN_THE_URI: [&str; 8] = [
     "readPreference=secondary&readPreferenceTags=dc:nowhere",
-    "readPreference=secondaryPreferred&readPreferenceTags=dc:nowhere&maxStalenessSeconds=90",
-    "readPreference=nearest&readPreferenceTags=dc:nowhere",
+    "readPreference=nearest&readPreferenceTags=dc:nowhere&maxStalenessSeconds=90",
     "w=0",
-    "w=1",
-    "w=1&journal=false",
-    "journal=true",
-    "w=1&wtimeoutMS=20000",
-    "readConcernLevel=local",
+    "w=1&journal=false&wtimeoutMS=20000",
     "readConcernLevel=available",
-    "readConcernLevel=majority",
     "readConcernLevel=linearizable",
     "readConcernLevel=snapshot",
-    "retryWrites=false&retryReads=false",
-    "maxPoolSize=1",
-    "maxPoolSize=2",
     "directConnection=true",
 ];
 
@@ -199,29 +194,32 @@ async fn in_turn(clients: impl IntoIterator<Item = impl Future<Output = ()>>) {
 
 #[tokio::test]
 async fn no_default_of_the_cluster_changes_what_a_call_means() {
-    let server = Server::start();
-    let defaults = doc! {
-        "setDefaultRWConcern": 1,
-        "defaultWriteConcern": { "w": 1 },
-        "defaultReadConcern": { "level": "available" },
-        "writeConcern": { "w": "majority" },
+    let (server, database) = lent_database().await;
+    let defaults = |write: Document, read: &str| {
+        doc! {
+            "setDefaultRWConcern": 1,
+            "defaultWriteConcern": write,
+            "defaultReadConcern": { "level": read },
+            "writeConcern": { "w": "majority" },
+        }
     };
-    server.admin(defaults).await;
-    let database = migrated(&server).await;
+    server.admin(defaults(doc! { "w": 1 }, "available")).await;
     works_with(&database, "the cluster's defaults").await;
+    // Those of a server that nobody has told anything.
+    server.admin(defaults(doc! { "w": "majority" }, "local")).await;
 }
 
 /// Twelve slow commands of the application, in a pool of ten: the driver sends no renewal, and the database is well.
 #[tokio::test]
 async fn a_loss_names_the_pool_that_the_application_has_filled() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let client = server.client_with(|options| options.max_pool_size = Some(10)).await;
     let shared = client.database(database.name());
     let leases = LeaseManager::builder(&shared).build().await.unwrap();
-    let lease = leases.acquire("a").ttl(Duration::from_secs(6)).await.unwrap();
+    let lease = leases.acquire("a").ttl(Duration::from_secs(3)).await.unwrap();
     let slow = FailCommand::on(&["count"]).block_for(Duration::from_secs(120));
-    let _slow = slow.enable(server.uri()).await;
+    // It is left on: switching it off would wait for the commands that hang.
+    let _slow = ManuallyDrop::new(slow.enable(server.uri()).await);
     for _ in 0..12 {
         let shared = shared.clone();
         tokio::spawn(async move { shared.run_command(doc! { "count": "orders" }).await });
@@ -313,7 +311,7 @@ pub(crate) async fn everything_works(leases: &LeaseManager) {
         std::future::ready(matches!(event, Event::Renewed { name, .. } if name == "b"))
     });
     let work = async |_lease: &_| renewals.take(1).count().await;
-    let ttl = Duration::from_secs(9);
+    let ttl = Duration::from_millis(4_500);
     assert_eq!(leases.acquire("b").ttl(ttl).run(work).await.unwrap(), 1);
     leases.ping().await.unwrap();
 }

@@ -72,7 +72,7 @@ async fn a_client_an_hour_ahead_and_one_an_hour_behind_behave_alike() {
         assert!(leases.try_acquire("theirs").await.unwrap().granted().is_none());
 
         // It is granted an expired lease, and not before the expiry.
-        let ttl = Duration::from_secs(5);
+        let ttl = Duration::from_secs(2);
         let _ours = leases.acquire("expiring").ttl(ttl).renew(false).await.unwrap();
         let expiry = patience::expires_at(&database, "expiring").await;
         worker.tell("wait:expiring").await;

@@ -1,6 +1,7 @@
 //! `examples/daemon.rs` prints what it should.
 
-use crate::examples::assert_prints;
+use crate::examples::assert_prints_with;
+use crate::lent::{lent_server, limit_transactions};
 
 const SAID: &str = "\
 Ann leads.
@@ -15,8 +16,10 @@ Ben wakes, and commits: he is refused, because its lease is lost.
 3 rounds are booked, each once.
 ";
 
-// It takes 15 s: two leases expire, and the server aborts two transactions.
+// It takes 9 s: two leases expire, and the server aborts two transactions.
 #[tokio::test]
 async fn of_a_daemons_rounds_each_is_booked_once_whoever_dies() {
-    assert_prints("daemon", SAID).await;
+    let server = lent_server().await;
+    limit_transactions(&server, 2).await;
+    assert_prints_with("daemon", Some(server.uri()), SAID).await;
 }

@@ -7,8 +7,8 @@ use mongo_lease::mongodb::change_stream::event::OperationType;
 use mongo_lease::{Error, LeaseManager, Released, Tuning};
 use mongo_lease_testbed::{FailCommand, FailPointGuard, Server};
 
-use crate::common::{TryOnce, builder, migrated};
-use crate::lent::{Proxied, proxied};
+use crate::common::{TryOnce, builder};
+use crate::lent::{Proxied, lent_database, proxied};
 use crate::patience::{bounded, locks, until, written};
 use crate::permits::{Ask, dropped, permits, writer};
 
@@ -22,8 +22,8 @@ async fn after<T>(time: Duration, call: impl IntoFuture<Output = T>) -> T {
     result
 }
 
-/// Holds commands for much longer than any call waits. It is left on, because switching it off would wait for them. It
-/// ends with its server.
+/// Holds commands for much longer than any call waits. It is left on, because switching it off would wait for them.
+/// They end when the server is lent again.
 pub(crate) async fn hold(server: &Server, fault: FailCommand) -> ManuallyDrop<FailPointGuard> {
     ManuallyDrop::new(fault.block_for(Duration::from_secs(60)).enable(server.uri()).await)
 }
@@ -34,8 +34,7 @@ fn quick() -> Tuning {
 
 #[tokio::test]
 async fn an_acquire_that_the_server_holds_comes_back_at_its_deadline() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let leases = builder(&database).build().await.unwrap();
     let asking_once = builder(&database).tuning(quick()).build().await.unwrap();
     let guard = hold(&server, FailCommand::on(&["findAndModify"])).await;
@@ -50,8 +49,7 @@ async fn an_acquire_that_the_server_holds_comes_back_at_its_deadline() {
 
 #[tokio::test]
 async fn looks_and_pings_come_back_at_their_deadlines() {
-    let server = Server::start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let client = server.client_with(|options| options.app_name = Some("looker".to_owned())).await;
     let looker = LeaseManager::builder(&database.through(&client)).tuning(quick());
     let looker = looker.build().await.unwrap();

@@ -28,7 +28,7 @@ async fn database_of(uri: &str) -> Database {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn dev_starts_a_server_for_leases_and_ends_at_a_signal() {
+async fn dev_starts_a_server_for_leases_at_its_port_and_ends_at_a_signal() {
     use rustix::process::Signal;
 
     let (dev, uri) = started(&["--db", "orders"]).await;
@@ -37,6 +37,14 @@ async fn dev_starts_a_server_for_leases_and_ends_at_a_signal() {
     let leases = LeaseManager::builder(&database).build().await.expect("it is set up");
     leases.acquire("a").await.expect("a lease").release().await.expect("an answer");
     leases.shutdown().await;
+
+    let port = uri.split([':', '/']).find(|part| part.parse::<u16>().is_ok()).expect("a port");
+    let mut second = command(example("dev"));
+    second.args(["--port", port]);
+    let ended = LineProcess::start(second).expect("`cargo test` builds it").ended().await;
+    let ended = ended.expect("it ends");
+    assert!(!ended.status.success() && ended.errors.contains("is in use"), "{ended:?}");
+
     dev.signal(Signal::INT).expect("it runs");
     let ended = dev.ended().await.expect("it ends");
     assert!(ended.status.success(), "{ended:?}");
@@ -47,17 +55,6 @@ async fn dev_ends_by_itself_when_its_time_is_over() {
     let (dev, _uri) = started(&["--seconds", "1"]).await;
     let ended = dev.ended().await.expect("it ends");
     assert!(ended.status.success(), "{ended:?}");
-}
-
-#[tokio::test]
-async fn dev_listens_at_the_port_that_it_is_given_and_at_no_other() {
-    let (_first, uri) = started(&[]).await;
-    let port = uri.split([':', '/']).find(|part| part.parse::<u16>().is_ok()).expect("a port");
-    let mut second = command(example("dev"));
-    second.args(["--port", port]);
-    let ended = LineProcess::start(second).expect("`cargo test` builds it").ended().await;
-    let ended = ended.expect("it ends");
-    assert!(!ended.status.success() && ended.errors.contains("is in use"), "{ended:?}");
 }
 
 #[tokio::test]

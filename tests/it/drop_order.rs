@@ -7,6 +7,7 @@ use mongo_lease_testbed::{FailCommand, Server};
 
 use crate::common::{TryOnce, builder, document, migrated, refused};
 use crate::deadlines::hold;
+use crate::lent::lent_database;
 use crate::patience::soon;
 use crate::permits::{Ask, permits, writer};
 
@@ -34,13 +35,12 @@ async fn a_dropped_lease_is_granted_again_on_a_standalone_server() {
 /// After that it gets the true answer. Other names do not wait.
 #[tokio::test]
 async fn an_acquire_waits_for_a_blocked_release_for_one_attempt() {
-    const ATTEMPT: Duration = Duration::from_secs(5);
-    let server = Server::start();
-    let database = migrated(&server).await;
+    const ATTEMPT: Duration = Duration::from_secs(2);
+    let (server, database) = lent_database().await;
     let tuning = Tuning::default().attempt_timeout(ATTEMPT);
     let leases = builder(&database).tuning(tuning).build().await.unwrap();
     let guard = hold(&server, FailCommand::on(&["delete"])).await;
-    drop(leases.acquire("a").ttl(12 * ATTEMPT).await.unwrap());
+    drop(leases.acquire("a").ttl(30 * ATTEMPT).await.unwrap());
     guard.wait_times_entered(1).await;
     let other = soon("the other name", leases.try_acquire("b")).await.unwrap();
     assert!(other.is_granted());

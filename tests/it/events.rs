@@ -3,29 +3,38 @@
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use mongo_lease::{Error, Event, Lease, LeaseManager, LostReason, Released};
-use mongo_lease_testbed::FailCommand;
+use mongo_lease::{
+    CommandKind, Error, Event, Lease, LeaseManager, LostReason, MemoryFault, MemoryStore, Released,
+};
+use tokio::time::Instant;
 
 use crate::both::{Backend, check};
 use crate::common::{SHORT_TTL, patient};
-use crate::lent::{behind_a_proxy, lent_database, lent_setup};
-use crate::patience::{Listener, soon};
+use crate::patience::{Listener, pass};
 
 const TTL: Duration = Duration::from_secs(3);
+/// A few ticks of the clock.
+const TICKS: Duration = Duration::from_millis(5);
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn failing_renewals_tell_what_is_left_and_then_comes_the_loss() {
     const TTL: Duration = Duration::from_secs(15);
-    let (server, _database, leases) = lent_setup().await;
+    let store = MemoryStore::new();
+    let leases = LeaseManager::in_memory(&store).build().await.unwrap();
     let mut events = Listener::of(&leases);
-    let _failing = FailCommand::on(&["update"]).error_code(13).enable(server.uri()).await;
+    for _ in 0..100 {
+        store.fail_next(CommandKind::Renew, MemoryFault::Refused);
+    }
+    let begin = Instant::now();
     let lease = leases.acquire("a").ttl(TTL).await.unwrap();
+    let valid = lease.remaining();
 
-    let mut left = vec![TTL];
+    let (mut left, mut first) = (vec![TTL], None);
     let reason = events.find(|event| match event {
         Event::Granted { .. } => None,
         Event::RenewalFailed { remaining, reason, .. } => {
             assert!(!reason.is_empty());
+            first.get_or_insert(begin.elapsed());
             left.push(*remaining);
             None
         }
@@ -33,6 +42,8 @@ async fn failing_renewals_tell_what_is_left_and_then_comes_the_loss() {
         other => panic!("{other:?}"),
     });
     let reason = reason.await;
+    let took = begin.elapsed();
+    assert!(took >= valid && took <= valid + TICKS, "{took:?} of {valid:?}");
     assert!(left.len() > 3, "it was not tried again: {left:?}");
     assert!(left.is_sorted_by(|earlier, later| later < earlier), "{left:?}");
     assert_eq!(lease.lost().await, reason);
@@ -40,7 +51,8 @@ async fn failing_renewals_tell_what_is_left_and_then_comes_the_loss() {
         panic!("{reason}");
     };
     // Since the first failure, and not since the last.
-    assert!(since >= TTL / 4 && since <= TTL, "{since:?}");
+    let expected = took - first.expect("a failure");
+    assert!(since.abs_diff(expected) <= TICKS, "{since:?} and not {expected:?}");
 }
 
 #[tokio::test]
@@ -69,22 +81,24 @@ async fn a_slow_listener_learns_how_much_it_missed_and_delays_nobody() {
 }
 
 // The defect of Rust `rslock`: the user's future is not polled while a renewal is under way.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_work_goes_on_while_a_renewal_is_under_way() {
-    let (server, database) = lent_database().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = LeaseManager::builder(&through).await.unwrap();
-    let lease = leases.acquire("a").ttl(5 * TTL).await.unwrap();
-    let held = proxy.hold_requests_to("update");
+    let store = MemoryStore::new();
+    let leases = LeaseManager::in_memory(&store).build().await.unwrap();
+    let lease = leases.acquire("a").ttl(3 * TTL).await.unwrap();
+    store.fail_next(CommandKind::Renew, MemoryFault::Refused);
+    let (begin, hang) = (Instant::now(), store.hang());
     let output = lease.run(async {
-        held.held(1).await;
-        // The renewal has not been answered, and the work ends.
-        for _ in 0..1_000 {
-            tokio::task::yield_now().await;
+        // The first renewal has been sent, and is not answered, when the work ends.
+        for _ in 0..TTL.as_secs() + 1 {
+            pass(Duration::from_secs(1)).await;
         }
+        assert_eq!(store.faults_left(), 0);
     });
-    soon("the end of the work", output).await.unwrap();
-    held.release();
+    output.await.unwrap();
+    let took = begin.elapsed();
+    assert!(took <= TTL + Duration::from_secs(1) + TICKS, "{took:?}");
+    drop(hang);
     assert_eq!(lease.release().await.unwrap(), Released::Released);
 }
 

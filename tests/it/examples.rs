@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use mongo_lease_testbed::command;
+use mongo_lease_testbed::{Server, command};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -18,9 +18,14 @@ pub(crate) fn example(name: &str) -> PathBuf {
     path
 }
 
-async fn run(command: std::process::Command) -> String {
+/// Returns the output of an example, on the server at this address or on one that it starts.
+async fn run(command: std::process::Command, uri: Option<&str>) -> String {
     let mut command = Command::from(command);
-    command.env_remove("MONGODB_URI").stdin(Stdio::null()).kill_on_drop(true);
+    match uri {
+        Some(uri) => command.env("MONGODB_URI", uri),
+        None => command.env_remove("MONGODB_URI"),
+    };
+    command.stdin(Stdio::null()).kill_on_drop(true);
     // Some start ten processes, one after the other.
     let output = timeout(MUCH_PATIENCE, command.output()).await.expect("the example ends");
     let output = output.expect("an end");
@@ -48,9 +53,14 @@ fn masked(line: &str, tokens: &mut Vec<u64>) -> String {
     words.join(" ")
 }
 
-/// Runs an example, and asserts that it prints this, and rising tokens.
-pub(crate) async fn assert_prints(name: &str, expected: &str) {
-    let printed = run(command(example(name))).await;
+/// Runs an example on the server that the tests share, and asserts that it prints this, and rising tokens.
+async fn assert_prints(name: &str, expected: &str) {
+    assert_prints_with(name, Some(Server::shared().uri()), expected).await;
+}
+
+/// The same, on the server at this address or on one that the example starts.
+pub(crate) async fn assert_prints_with(name: &str, uri: Option<&str>, expected: &str) {
+    let printed = run(command(example(name)), uri).await;
     let mut tokens = Vec::new();
     let lines: Vec<String> = printed.lines().map(|line| masked(line, &mut tokens)).collect();
     assert_eq!(lines, expected.lines().collect::<Vec<_>>());
@@ -80,7 +90,8 @@ async fn quickstart_shows_contention_a_wrong_value_and_a_takeover() {
 
 Done: 0 leases left to release at shutdown.
 ";
-    assert_prints("quickstart", expected).await;
+    // Without an address. The others start one in the same way.
+    assert_prints_with("quickstart", None, expected).await;
 }
 
 #[tokio::test]
@@ -95,7 +106,7 @@ fencing: the ledger refuses a holder that has missed its loss
 election: another process leads when the leader is lost
 faults: a lost reply bills nothing twice
 ";
-    assert_eq!(run(alone).await, expected);
+    assert_eq!(run(alone, None).await, expected);
 }
 
 #[tokio::test]

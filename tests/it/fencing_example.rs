@@ -1,6 +1,7 @@
 //! `examples/fencing.rs` prints what it should.
 
-use crate::examples::assert_prints;
+use crate::examples::assert_prints_with;
+use crate::lent::{lent_server, limit_transactions};
 
 const SAID: &str = "\
 The stock is 10 apples. Who holds the lease `stock` may change it.
@@ -31,5 +32,7 @@ By transaction
 // It takes 6 s: two leases expire, and the server aborts a transaction.
 #[tokio::test]
 async fn the_example_of_fencing_says_what_happens_and_why_it_is_safe() {
-    assert_prints("fencing", SAID).await;
+    let server = lent_server().await;
+    limit_transactions(&server, 2).await;
+    assert_prints_with("fencing", Some(server.uri()), SAID).await;
 }

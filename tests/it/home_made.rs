@@ -69,7 +69,7 @@ async fn with_the_host_as_the_owner_two_hold_after_a_restart() {
     assert!(set_on_insert(&locks, "web-2", HOUR).await, "two hosts hold it");
 
     let restarted = builder(&database).owner("test").build().await.unwrap();
-    let lease = leases.acquire("a").ttl(Duration::from_secs(8)).renew(false).await.unwrap();
+    let lease = leases.acquire("a").ttl(Duration::from_secs(3)).renew(false).await.unwrap();
     assert!(!restarted.try_acquire("a").await.unwrap().is_granted(), "the same label");
     let next = restarted.acquire("a").await.unwrap();
     assert_eq!(bounded(lease.lost()).await, LostReason::EndedAsAsked);

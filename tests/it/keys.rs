@@ -84,7 +84,7 @@ async fn a_forged_key_with_the_value_of_several_holders_is_refused() {
 #[tokio::test]
 async fn a_resumed_lease_keeps_its_ttl_and_is_renewed() {
     let (_database, leases) = setup().await;
-    let ttl = Duration::from_secs(9);
+    let ttl = Duration::from_secs(6);
     let lease = leases.resume(detached(leases.acquire("a").ttl(ttl)).await).await.unwrap();
     assert!(lease.remaining() <= ttl);
     Listener::of(&leases).renewals("a", 1).await;
@@ -105,7 +105,7 @@ async fn the_key_of_a_lost_lease_is_refused_with_the_reason() {
     // The TTL monitor runs once an hour: the document stays.
     let (_server, database) = lent_database().await;
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let key = detached(leases.acquire("a").ttl(Duration::from_secs(3))).await;
+    let key = detached(leases.acquire("a").ttl(Duration::from_secs(2))).await;
     assert!(leases.try_acquire("a").await.unwrap().granted().is_none());
     until_free(&leases, "a").await;
     assert!(document(&database, "a").await.is_some());

@@ -96,7 +96,7 @@ async fn a_late_release_ends_nobody_elses_lease() {
 async fn a_late_renewal_prolongs_nobody_elses_lease() {
     let Proxied { _server, database, proxy, slow: a, direct: b } = setup().await;
     let requests = proxy.hold_requests_to("update");
-    let lease = a.acquire("a").ttl(3 * TTL).await.unwrap();
+    let lease = a.acquire("a").ttl(2 * TTL).await.unwrap();
     bounded(requests.held(1)).await;
     assert!(matches!(lease.lost().await, LostReason::OutOfReach { .. }));
     let successor = b.acquire("a").renew(false).await.unwrap();

@@ -22,7 +22,7 @@
 //! | One of ten concurrent migrations failed (code 125) | `ten_conversions_at_once_all_succeed` |
 //! | A second index on the same key made every acquire fail (code 27), and was not found | `a_second_index_with_the_same_key_is_refused` |
 //! | A damaged entry, which cannot be promoted, kept a free lease from all callers | `a_free_lease_is_granted_past_a_damaged_queue` |
-//! | Behind a dead first waiter, the others waited for the `recheck_every` or the old holder's ttl, and not for its entry's life | `what_a_dead_head_costs_does_not_hang_on_recheck_every` |
+//! | Behind a dead first waiter, the others waited for the `recheck_every` or the old holder's ttl, and not for its entry's life | `a_dead_waiter_delays_the_next_by_its_waiter_ttl_and_the_skew` |
 //! | Where a privilege was missing, the server's repetition of the whole command, with the lease's value, was in the error and in the log | `no_password_and_no_value_is_logged_whatever_goes_wrong` |
 //! | A resume believed any document in the reply (no server sends another) | `no_decoder_panics_or_believes_what_is_not_there` |
 //! | With a unique index on `value`, or a validator against empty ones, the second tombstone and the second `hold_at_least` release failed after 10 s of retries, and the lease stayed busy | `a_unique_index_on_value_hinders_no_release`, `a_validator_against_empty_values_hinders_no_release` |
@@ -157,7 +157,6 @@ mod neighbours;
 mod obstinate;
 mod odd_documents;
 mod other_format;
-mod overload;
 mod own_value;
 mod permits;
 mod privileges;

@@ -2,7 +2,6 @@
 
 mod at_random;
 mod entries;
-mod given_up;
 mod holding;
 mod outcomes;
 mod refused;

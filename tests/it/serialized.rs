@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt;
 use mongo_lease::mongodb::bson::{DateTime, doc};
-use mongo_lease::{Event, LeaseInfo, LeaseState, LostReason, Token};
+use mongo_lease::{Event, LeaseInfo, LeaseManager, LeaseState, LostReason, MemoryStore, Token};
 use serde_json::{Value, json};
 
 use crate::both::check;
@@ -105,38 +105,35 @@ async fn what_is_unknown_is_null_and_each_state_is_a_word() {
     assert_eq!(json_of(&LeaseState::Held), "held");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn events_are_objects_with_texts_for_tokens_and_millis() {
-    check(async |backend| {
-        let leases = backend.manager().await;
-        let mut events = Listener::of(&leases);
-        let lease = leases.acquire("a").await.unwrap();
-        let token = lease.token().unwrap();
-        // More digits than a JSON number keeps.
-        assert!(token.as_u64() > 1 << 53);
-        let token = token.to_string();
-        lease.renew().await.unwrap();
-        lease.release().await.unwrap();
-        let capped = leases.acquire("b").max_hold(Duration::from_secs(3)).await.unwrap();
-        let second = capped.token().unwrap().to_string();
-        assert_eq!(capped.lost().await, LostReason::EndedAsAsked);
-        let all = events.so_far();
-        let Event::Renewed { remaining, .. } = &all[1] else { panic!("{all:?}") };
-        let left = millis(*remaining);
-        assert!((10_000..30_000).contains(&left), "{left}");
-        let mut shown: Vec<Value> = all.iter().map(json_of).collect();
-        // The grant of the second lease, and its renewals.
-        shown.drain(3..shown.len() - 1);
-        let expected = [
-            json!({ "event": "granted", "name": "a", "token": token }),
-            json!({ "event": "renewed", "name": "a", "token": token, "remaining_ms": left }),
-            json!({ "event": "released", "name": "a", "token": token }),
-            json!({ "event": "lost", "name": "b", "token": second, "reason": "ended_as_asked" }),
-        ];
-        assert_eq!(shown, expected);
-        assert_eq!(json_of(&Token::from_u64(u64::MAX)), "18446744073709551615");
-        assert_eq!(json_of(&Event::Watching), json!({ "event": "watching" }));
-        assert_eq!(json_of(&Event::Missed(7)), json!({ "event": "missed", "missed": 7 }));
-    })
-    .await;
+    let leases = LeaseManager::in_memory(&MemoryStore::new()).build().await.unwrap();
+    let mut events = Listener::of(&leases);
+    let lease = leases.acquire("a").await.unwrap();
+    let token = lease.token().unwrap();
+    // More digits than a JSON number keeps.
+    assert!(token.as_u64() > 1 << 53);
+    let token = token.to_string();
+    lease.renew().await.unwrap();
+    lease.release().await.unwrap();
+    let capped = leases.acquire("b").max_hold(Duration::from_secs(3)).await.unwrap();
+    let second = capped.token().unwrap().to_string();
+    assert_eq!(capped.lost().await, LostReason::EndedAsAsked);
+    let all = events.so_far();
+    let Event::Renewed { remaining, .. } = &all[1] else { panic!("{all:?}") };
+    let left = millis(*remaining);
+    assert!((10_000..30_000).contains(&left), "{left}");
+    let mut shown: Vec<Value> = all.iter().map(json_of).collect();
+    // The grant of the second lease, and its renewals.
+    shown.drain(3..shown.len() - 1);
+    let expected = [
+        json!({ "event": "granted", "name": "a", "token": token }),
+        json!({ "event": "renewed", "name": "a", "token": token, "remaining_ms": left }),
+        json!({ "event": "released", "name": "a", "token": token }),
+        json!({ "event": "lost", "name": "b", "token": second, "reason": "ended_as_asked" }),
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(json_of(&Token::from_u64(u64::MAX)), "18446744073709551615");
+    assert_eq!(json_of(&Event::Watching), json!({ "event": "watching" }));
+    assert_eq!(json_of(&Event::Missed(7)), json!({ "event": "missed", "missed": 7 }));
 }

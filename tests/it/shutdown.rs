@@ -4,15 +4,14 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Error, Lease, LeaseManager, LostReason, Tuning};
-use mongo_lease_testbed::{FailCommand, Server};
+use mongo_lease::{Error, Lease, LeaseManager, LostReason, MemoryStore};
+use mongo_lease_testbed::Server;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::both::check;
-use crate::common::{builder, migrated};
-use crate::lent::{lent_database, lent_setup};
-use crate::patience::{MUCH_PATIENCE, PATIENCE, locks, soon};
+use crate::common::migrated;
+use crate::patience::{pass, soon};
 use crate::permits::{granted, queued_by};
 
 async fn hold(leases: &LeaseManager, how_many: usize) -> Vec<Lease> {
@@ -28,12 +27,11 @@ async fn assert_all_are_told(held: &[Lease]) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn with_the_database_stopped_shutdown_reports_within_the_bound() {
     const BOUND: Duration = Duration::from_secs(1);
-    let (server, database) = lent_database().await;
-    let tuning = Tuning::default().max_in_flight(20);
-    let leases = builder(&database).tuning(tuning).shutdown_timeout(BOUND).build().await.unwrap();
+    let store = MemoryStore::new();
+    let leases = LeaseManager::in_memory(&store).shutdown_timeout(BOUND).build().await.unwrap();
     // A thousand leases, and a thousand calls that wait for ten of them.
     let held = hold(&leases, 1_000).await;
     let mut waiting = JoinSet::new();
@@ -41,16 +39,16 @@ async fn with_the_database_stopped_shutdown_reports_within_the_bound() {
         let acquire = leases.acquire(format!("lease:{}", number % 10)).wait_forever();
         waiting.spawn(async move { acquire.await.unwrap_err() });
     }
-
-    server.mongod().pause();
-    let report = soon("the shutdown", leases.shutdown()).await;
+    let _hang = store.hang();
+    let asked = Instant::now();
+    let report = leases.shutdown().await;
+    assert!(asked.elapsed() <= BOUND + Duration::from_millis(5), "{:?}", asked.elapsed());
     assert_eq!((report.released, report.left_to_expire.len()), (0, 1_000));
     assert!(report.tasks_left > 0, "there are commands that nobody has answered");
     assert_all_are_told(&held).await;
     for error in soon("the waiters end", waiting.join_all()).await {
         assert!(matches!(error, Error::ShutDown), "{error}");
     }
-    server.mongod().resume();
 }
 
 #[tokio::test]
@@ -83,61 +81,67 @@ async fn after_a_shutdown_every_call_fails_with_shut_down() {
     .await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_shutdown_that_was_dropped_goes_on_with_the_next_call() {
-    let (server, database, leases) = lent_setup().await;
+    let store = MemoryStore::new();
+    let leases = LeaseManager::in_memory(&store).build().await.unwrap();
     let held = hold(&leases, 5).await;
-    // Its first attempt fails, and it is dropped before there is a second.
-    let failing = FailCommand::on(&["delete"]).times(1).close_connection();
-    let failing = failing.block_for(Duration::from_secs(3)).enable(server.uri()).await;
+    // It is dropped while nothing is answered.
+    let hang = store.hang();
     tokio::select! {
         report = leases.shutdown() => panic!("{report:?}"),
-        () = failing.wait_times_entered(1) => {}
+        () = pass(Duration::from_secs(3)) => {}
     }
     assert_all_are_told(&held).await;
     assert!(matches!(leases.try_acquire("b").await.unwrap_err(), Error::ShutDown));
+    assert_eq!(store.leases_in_use(), 5);
 
+    drop(hang);
     let report = leases.shutdown().await;
     assert_eq!((report.released, report.tasks_left), (5, 0));
     assert_eq!(report.left_to_expire, Vec::<String>::new());
-    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
+    assert_eq!(store.leases_in_use(), 0);
 }
 
 /// Calls that are on their way when the shutdown begins: each ends as `ShutDown`, and none leaves a lease.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_granted_in_the_middle_of_a_shutdown_is_given_back() {
-    let (server, database) = lent_database().await;
-    let leases = builder(&database).shutdown_timeout(MUCH_PATIENCE).build().await.unwrap();
-    let slow = FailCommand::on(&["findAndModify", "update"]).block_for(Duration::from_secs(2));
-    let slow = slow.enable(server.uri()).await;
-    let mut asked = JoinSet::new();
-    for number in 0..20 {
-        asked.spawn(leases.acquire(format!("a:{number}")).into_future());
-        asked.spawn(leases.acquire(format!("b:{number}")).wait(Duration::ZERO).into_future());
+    for answered_after in [1, 2_000].map(Duration::from_millis) {
+        let store = MemoryStore::new();
+        let leases = LeaseManager::in_memory(&store).build().await.unwrap();
+        let hang = store.hang();
+        let mut asked = JoinSet::new();
+        for number in 0..20 {
+            asked.spawn(leases.acquire(format!("a:{number}")).into_future());
+            asked.spawn(leases.acquire(format!("b:{number}")).wait(Duration::ZERO).into_future());
+        }
+        // Some are sent alone, and all later ones together.
+        pass(Duration::from_millis(500)).await;
+        let answers = async {
+            pass(answered_after).await;
+            drop(hang);
+        };
+        let (report, ()) = tokio::join!(leases.shutdown(), answers);
+        for result in soon("the calls end", asked.join_all()).await {
+            assert!(matches!(result, Err(Error::ShutDown)), "{result:?}");
+        }
+        assert_eq!((report.released, report.tasks_left), (0, 0));
+        // Each lease that was granted is given back.
+        assert_eq!(store.leases_in_use(), 0);
     }
-    // Two alone, and all later ones together.
-    slow.wait_times_entered(3).await;
-    let report = leases.shutdown().await;
-    for result in soon("the calls end", asked.join_all()).await {
-        assert!(matches!(result, Err(Error::ShutDown)), "{result:?}");
-    }
-    assert_eq!((report.released, report.tasks_left), (0, 0));
-    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_call_that_asks_once_ends_with_the_shutdown() {
-    let (server, database) = lent_database().await;
-    let patient = Tuning::default().attempt_timeout(2 * PATIENCE);
-    let leases = builder(&database).ttl(8 * PATIENCE).tuning(patient);
-    let leases = leases.shutdown_timeout(Duration::from_millis(500)).build().await.unwrap();
-    server.mongod().pause();
+    let store = MemoryStore::new();
+    let leases = LeaseManager::in_memory(&store).shutdown_timeout(Duration::from_millis(500));
+    let leases = leases.build().await.unwrap();
+    let _hang = store.hang();
     let asking = tokio::spawn(leases.acquire("a").wait(Duration::ZERO).into_future());
-    tokio::task::yield_now().await;
+    pass(Duration::from_millis(10)).await;
     leases.shutdown().await;
     let result = soon("the call ends", asking).await.unwrap();
     assert!(matches!(result, Err(Error::ShutDown)), "{result:?}");
-    server.mongod().resume();
 }
 
 /// The other order than the documented one. The driver waits for the manager's stream, so its shutdown ends behind

@@ -34,7 +34,7 @@ async fn tokens_rise_over_deletions_and_take_overs() {
         tokens.push(lease.token().unwrap());
         lease.release().await.unwrap();
     }
-    let ttl = Duration::from_secs(3);
+    let ttl = Duration::from_secs(1);
     let lost = leases.acquire("a").ttl(ttl).renew(false).await.unwrap();
     let before = lost.token().unwrap();
     let successor = leases.acquire("a").await.unwrap();

@@ -10,6 +10,6 @@ mod tokens;
 mod without_majority;
 
 use crate::batches::{
-    CALLS, FILLERS, GrantRecord, PendingAcquire, answer, assert_in_order, granted, grants_in_oplog,
-    names, start_calls,
+    CALLS, CONTESTED, FILLERS, GrantRecord, PendingAcquire, RIVALS, answer, assert_in_order,
+    granted, grants_in_oplog, names, start_calls, start_contest,
 };

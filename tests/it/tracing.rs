@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
-use mongo_lease_testbed::command;
+use mongo_lease_testbed::{Server, command};
 use mongo_lease_tower::http::{Request, Response};
 use mongo_lease_tower::{LeaseLayer, key};
 use tokio::time::Instant;
@@ -114,6 +114,8 @@ async fn alone(test: &str, lines: Lines) -> Option<(Lines, DefaultGuard)> {
     let alone = tokio::process::Command::from(command(std::env::current_exe().unwrap()))
         .args(["--exact", &format!("tracing::{test}")])
         .env(ALONE, "1")
+        // The server that the tests share: it starts no other.
+        .env("MONGO_LEASE_TESTBED_URI", Server::shared().uri())
         .output();
     let output = alone.await.unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
@@ -159,6 +161,7 @@ async fn no_password_and_no_value_is_logged_whatever_goes_wrong() {
     let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
     let shown = secrets::everything_shown().await;
     let lines = lines.taken();
+    shown.assert_no_text_has_a_password();
     // The events of a user without privileges, and of a server that does not answer.
     for event in ["no change stream", "not renewed", "could not be released", "lease granted"] {
         assert!(lines.iter().any(|line| line.contains(event)), "no event {event}: {lines:#?}");
@@ -173,11 +176,16 @@ async fn no_password_and_no_value_is_logged_whatever_goes_wrong() {
     }
 }
 
-#[tokio::test]
+/// A manager in memory.
+async fn in_memory() -> LeaseManager {
+    LeaseManager::in_memory(&MemoryStore::new()).build().await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_ends_as_it_was_asked_to_is_no_error() {
     let test = "a_lease_that_ends_as_it_was_asked_to_is_no_error";
     let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
-    let (_database, leases) = setup().await;
+    let leases = in_memory().await;
     let capped = leases.acquire("capped").max_hold(SHORT_TTL).await.unwrap();
     let once = leases.acquire("once").ttl(SHORT_TTL).renew(false).await.unwrap();
     for lease in [capped, once] {
@@ -193,18 +201,17 @@ async fn a_lease_that_ends_as_it_was_asked_to_is_no_error() {
     assert!(matches!(of("event ERROR")[..], [it] if it.contains("\"taken\"")), "{lines:#?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_busy_lease_is_no_error_of_its_span_and_a_timeout_is() {
     let test = "a_busy_lease_is_no_error_of_its_span_and_a_timeout_is";
     let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
-    let (_database, leases) = setup().await;
+    let leases = in_memory().await;
     let held = leases.acquire("job").await.unwrap();
     let recorded = || lines.taken_with("recorded ");
     recorded();
     assert!(leases.try_acquire("job").await.unwrap().granted().is_none());
     leases.acquire("job").wait(Duration::ZERO).await.unwrap_err();
     assert_eq!(recorded(), ["mongo_lease.outcome=\"busy\""; 2]);
-    // The database answers in it, also on a busy machine.
     let timeout = leases.acquire("job").wait(Duration::from_secs(3)).await.unwrap_err();
     let failed = |outcome: &str, kind: &str, text: String| {
         [
@@ -222,13 +229,13 @@ async fn a_busy_lease_is_no_error_of_its_span_and_a_timeout_is() {
     assert_eq!(recorded(), failed("lost", "lost", lost.to_string()));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_span_of_the_callers_own_keeps_its_token() {
     // Filters out this crate's spans, as a level does that is above theirs.
     let lines = Lines { without: Some("mongo_lease"), ..Lines::default() };
     let test = "a_span_of_the_callers_own_keeps_its_token";
     let Some((lines, _guard)) = alone(test, lines).await else { return };
-    let (_database, leases) = setup().await;
+    let leases = in_memory().await;
     let mine = tracing::info_span!("mine", lease.token = tracing::field::Empty);
     let held = leases.acquire("job").into_future().instrument(mine.clone()).await.unwrap();
     held.release().instrument(mine).await.unwrap();

@@ -6,8 +6,10 @@ use futures_util::TryStreamExt;
 use mongo_lease::mongodb::Database;
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Attempt, Lease, LeaseInfo, LeaseManager, Result, Token};
+use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::task::JoinHandle;
 
+use crate::common::{builder, patient};
 use crate::patience::{bounded, joined};
 
 /// More calls than are sent at once and alone. Those behind them travel in a batch.
@@ -32,6 +34,20 @@ pub(crate) fn start_calls<T: ToString>(
         tokio::spawn(async move { leases.try_acquire(name).await })
     };
     names.into_iter().map(ask).collect()
+}
+
+/// How many leases the calls of [`start_contest`] are for.
+pub(crate) const CONTESTED: usize = 8;
+/// How many of these calls each process makes for each of the leases.
+pub(crate) const RIVALS: usize = 25;
+
+/// Calls of two processes for the same leases, all of them at once. The leases are not renewed within a test.
+pub(crate) async fn start_contest(server: &Server, database: &TestDatabase) -> Vec<PendingAcquire> {
+    let one = patient(builder(database)).build().await.unwrap();
+    let other = patient(LeaseManager::builder(&database.through(&server.client().await)));
+    let other = other.build().await.unwrap();
+    let each = || [&one, &other].map(|leases| start_calls(leases, names("lease", CONTESTED)));
+    (0..RIVALS).flat_map(|_| each()).flatten().collect()
 }
 
 /// The answer of a call, which must come.

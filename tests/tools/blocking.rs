@@ -36,7 +36,8 @@ pub(crate) async fn manager(own: &Database) -> LeaseManager {
     let ttl = 4 * PATIENCE;
     let patient = Tuning::default().attempt_timeout(ttl / 2);
     let leases = LeaseManager::builder(own).ttl(ttl).tuning(patient).release_timeout(MUCH_PATIENCE);
-    leases.build().await.unwrap()
+    // A shutdown beside a blocked document takes half of this.
+    leases.shutdown_timeout(Duration::from_secs(6)).build().await.unwrap()
 }
 
 impl Setup {

@@ -20,7 +20,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) const MUCH_PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often a state without events is read.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// The result of the future, which must come in time.
 pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {

@@ -90,7 +90,7 @@ async fn with_one_slot_a_blocked_lease_delays_nobody_for_long() {
     let with_slots = [1, 2, 3].map(async |slots| {
         let own = setup.database.through(&Server::client(&setup.server).await);
         let few = Tuning::default().max_in_flight(slots);
-        let leases = LeaseManager::builder(&own).tuning(few).ttl(Duration::from_secs(12));
+        let leases = LeaseManager::builder(&own).tuning(few).ttl(Duration::from_secs(9));
         let leases = leases.build().await.unwrap();
         let name = format!("renewed:{slots}");
         let renewed = leases.acquire(&name).await.unwrap();
@@ -99,7 +99,7 @@ async fn with_one_slot_a_blocked_lease_delays_nobody_for_long() {
         for name in names(&format!("free:{slots}"), 8) {
             drop(all_granted(waiting(&leases, [name], PATIENCE)).await);
         }
-        events.renewals(&name, 2).await;
+        events.renewals(&name, 1).await;
         assert!(renewed.is_valid() && none_has_ended(&blocked), "{slots} slots");
         let stopped = async || (leases.shutdown().await.tasks_left == 0).then_some(());
         until("nothing is left", stopped).await;

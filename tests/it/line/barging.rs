@@ -22,7 +22,7 @@ async fn nobody_takes_a_free_lease_for_which_others_wait() {
     let second = manager(&server, &database).await;
     let other = manager(&server, &database).await;
     // Nobody renews or releases it.
-    let ttl = Duration::from_secs(5);
+    let ttl = Duration::from_secs(3);
     let _crashed = other.acquire("a").ttl(ttl).renew(false).await.unwrap();
     let first_in_line = in_line(&slow, slow.acquire("a").owner("first")).await;
     let late = proxy.hold_requests_to("findAndModify");

@@ -1,29 +1,24 @@
 //! Waiters that die.
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease_testbed::Server;
 
 use super::workers::{self, QUICK};
-use super::{NEVER, granted, in_line, line_of, queued, start_waiting, told_only};
-use crate::common::{document, migrated, statistic};
-use crate::lent::{behind_a_proxy, lent_database};
-use crate::patience::{Listener, locks, until};
+use super::{granted, in_line, line_of, queued, start_waiting};
+use crate::common::document;
+use crate::lent::lent_database;
+use crate::patience::{Listener, locks};
 use crate::worker::Worker;
 
 const KILLED: &str = "line::dead::processes_killed_while_they_wait_leave_nothing_behind";
 const FROZEN: &str = "line::dead::a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl";
-const PROCESSES: usize = 6;
+const PROCESSES: usize = 3;
 
 #[tokio::test]
 async fn processes_killed_while_they_wait_leave_nothing_behind() {
     if workers::serve().await {
         return;
     }
-    // The streams of dead processes end like idle cursors: with their session after half an hour, or as set here.
-    let server = Server::builder().parameter("enableTimeoutOfInactiveSessionCursors", true);
-    let server = server.parameter("cursorTimeoutMillis", 1_000);
-    let server = server.parameter("clientCursorMonitorFrequencySecs", 1).start();
-    let database = migrated(&server).await;
+    let (server, database) = lent_database().await;
     let holder = QUICK.of(&database).build().await.unwrap();
     let lease = holder.acquire(workers::NAME).await.unwrap();
     let mut workers = workers::start(KILLED, &server, &database, PROCESSES, QUICK).await;
@@ -39,10 +34,9 @@ async fn processes_killed_while_they_wait_leave_nothing_behind() {
     assert_eq!(found.get_str("value").ok(), Some(lease.value()));
     lease.release().await.unwrap();
     assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
-    leases.shutdown().await;
-    holder.shutdown().await;
-    let open = async || statistic(&server, &["metrics", "cursor", "open"], "total").await;
-    until("no cursor is left", async || (open().await == 0).then_some(())).await;
+    for manager in [leases, holder] {
+        assert_eq!(manager.shutdown().await.tasks_left, 0);
+    }
 }
 
 /// It is stopped while it is promoted, and is killed before it can take over.
@@ -75,26 +69,4 @@ async fn a_dead_promoted_waiter_delays_the_next_by_its_waiter_ttl() {
     let info = leases.get(workers::NAME).await.unwrap().unwrap();
     assert!(info.acquired_at.unwrap().timestamp_millis() >= until);
     lease.release().await.unwrap();
-}
-
-/// The waiters behind it get no event that the one before them was promoted and has died: they query once in an entry's
-/// life.
-#[tokio::test]
-async fn what_a_dead_head_costs_does_not_hang_on_recheck_every() {
-    // The server's TTL monitor runs once a minute.
-    let (server, database) = lent_database().await;
-    let options = workers::Options { recheck_every: NEVER, ..QUICK };
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let dead = told_only(&through, QUICK.waiter_ttl).max_clock_skew(QUICK.max_clock_skew);
-    let dead = dead.build().await.unwrap();
-    let leases = options.of(&database).build().await.unwrap();
-    let lease = leases.acquire("a").await.unwrap();
-    let _first = in_line(&dead, dead.acquire("a")).await;
-    let other = options.of(&database).build().await.unwrap();
-    let waiting = in_line(&other, other.acquire("a")).await;
-    // From now on it is as good as dead: it receives nothing, and nothing of it arrives.
-    proxy.refuse();
-    proxy.cut();
-    lease.release().await.unwrap();
-    granted(waiting).await.release().await.unwrap();
 }

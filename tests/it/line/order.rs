@@ -8,13 +8,10 @@ use crate::lent::lent_database;
 use crate::patience::until_free;
 
 const TEST: &str = "line::order::processes_are_granted_in_the_order_in_which_they_came";
-const PROCESSES: usize = 7;
+const PROCESSES: usize = 5;
 /// No entry expires because a busy machine stands still.
-const OPTIONS: Options = Options {
-    waiter_ttl: Duration::from_secs(10),
-    recheck_every: Duration::from_secs(10),
-    ..QUICK
-};
+const OPTIONS: Options =
+    Options { waiter_ttl: Duration::from_secs(6), recheck_every: Duration::from_secs(10), ..QUICK };
 
 /// Processes that come one after the other, all alive; and again, with some killed while they wait, the first waiter
 /// among them.

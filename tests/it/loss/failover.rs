@@ -4,17 +4,17 @@ use std::time::{Duration, Instant};
 
 use mongo_lease::mongodb::Client;
 use mongo_lease::{Event, Lease, LeaseManager, LostReason};
-use mongo_lease_testbed::ReplicaSet;
 
 use super::attentive_database;
 use crate::common::builder;
+use crate::lent::lent_set;
 use crate::patience::{Listener, PATIENCE, soon, until};
 
 /// The holder knows one node alone, the one that stops, as behind a partitioned network. The others elect a new primary
 /// meanwhile, which grants the lease when it has expired. The stopped node is never resumed.
 #[tokio::test]
 async fn a_holder_on_a_stopped_primary_is_told_before_the_next_grant() {
-    let set = ReplicaSet::start();
+    let set = lent_set().await;
     let database = attentive_database(&set).await;
     let primary = set.primary().await;
     let apart = Client::with_uri_str(set.node(primary).uri()).await.unwrap();
@@ -41,15 +41,15 @@ async fn a_holder_on_a_stopped_primary_is_told_before_the_next_grant() {
 
 #[tokio::test]
 async fn a_failover_loses_no_lease() {
-    let set = ReplicaSet::start();
+    let set = lent_set().await;
     let database = attentive_database(&set).await;
     // The default ttl; and one that renews itself in the middle of the failover.
     let leases = builder(&database).build().await.unwrap();
     let mut events = Listener::of(&leases);
     let mut held = Vec::new();
-    for number in 0..20 {
+    for number in 0..8 {
         held.push(leases.acquire(format!("default:{number}")).await.unwrap());
-        let quick = leases.acquire(format!("quick:{number}")).ttl(Duration::from_secs(18));
+        let quick = leases.acquire(format!("quick:{number}")).ttl(Duration::from_secs(12));
         held.push(quick.await.unwrap());
     }
     let renew_all = async || {
@@ -70,7 +70,7 @@ async fn a_failover_loses_no_lease() {
     let told = events.so_far();
     assert!(!told.iter().any(lost), "{told:?}");
     // And the manager's own renewals go on.
-    events.renewals("quick:19", 1).await;
+    events.renewals("quick:7", 1).await;
     assert!(held.iter().all(Lease::is_valid));
     let newest = held.iter().map(|lease| lease.token().unwrap()).max().unwrap();
     assert!(leases.acquire("next").await.unwrap().token().unwrap() > newest);

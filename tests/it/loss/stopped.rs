@@ -4,16 +4,14 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{Error, LeaseManager, LostReason, Token};
-use mongo_lease_testbed::Server;
 
-use crate::common::{builder, migrated};
-use crate::lent::lent_setup;
+use crate::lent::{lent_setup, limit_transactions};
 use crate::patience::soon;
 use crate::transactions::make_it_guard_first;
 use crate::worker::{Worker, as_worker, order, say};
 
 /// It is also how long the server lets a transaction last.
-const TTL: Duration = Duration::from_secs(6);
+const TTL: Duration = Duration::from_secs(3);
 
 fn word_for(error: &Error) -> &'static str {
     match error {
@@ -78,10 +76,9 @@ async fn a_process_that_was_stopped_behind_its_guard_cannot_commit() {
         return;
     }
     let limit = i32::try_from(TTL.as_secs()).unwrap();
-    let server = Server::builder().parameter("transactionLifetimeLimitSeconds", limit).start();
-    let database = migrated(&server).await;
+    let (server, database, leases) = lent_setup().await;
+    limit_transactions(&server, limit).await;
     database.create_collection("work").await.unwrap();
-    let leases = builder(&database).build().await.unwrap();
     let mut worker = Worker::start(NAME, server.uri(), &database);
     // The negative control: a process that is not stopped commits.
     assert_eq!(worker.says().await, "true");

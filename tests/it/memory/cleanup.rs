@@ -96,6 +96,30 @@ async fn a_shutdown_reports_the_leases_that_were_dropped_just_before() {
     );
 }
 
+/// Each of these calls may have been granted its lease, or have joined the queue. With a value of its own each goes by
+/// itself, and in the form that finds an earlier grant.
+#[tokio::test(start_paused = true)]
+async fn calls_given_up_without_an_answer_leave_nothing() {
+    const CALLS: usize = 200;
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    for _ in 0..CALLS / 2 {
+        store.fail_next(CommandKind::Acquire, MemoryFault::LostReply);
+    }
+    let hang = store.hang();
+    let acquire =
+        |number: usize| leases.acquire(format!("a:{number}")).value("of it").into_future();
+    let calls: Vec<_> = (0..CALLS).map(|number| tokio::spawn(acquire(number))).collect();
+    pass(Duration::from_secs(1)).await;
+    assert!(store.faults_left() < CALLS / 2, "none has been sent");
+    calls.iter().for_each(|call| call.abort());
+    // They are carried out behind their callers.
+    drop(hang);
+    pass(Duration::from_secs(1)).await;
+    assert_eq!(store.leases_in_use(), 0);
+    assert_eq!(leases.shutdown().await.tasks_left, 0);
+}
+
 /// It reads, and waits to write: it waits for itself.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_waits_as_a_writer_learns_that_it_waits_for_itself() {

@@ -1,13 +1,20 @@
 //! The change stream of a manager, beside a database that is away again and again, or a pool that is too small.
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mongo_lease::{Lease, LeaseManager, MemoryStore, Result};
+use mongo_lease::simulated::{BoxedTask, SentCommand, SimulatedAnswer, SimulatedProcess};
+use mongo_lease::{Lease, LeaseManager, MemoryStore, Result, Tuning};
+use mongo_lease_core::commands::StreamEvent;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::manager;
 use crate::common::assert_done;
 use crate::patience::{Listener, pass};
+use crate::permits::{granted, queued_by};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 /// How long after the database has come back a stream is open, whatever was before: the longest delay, and the moment
@@ -117,4 +124,97 @@ async fn events_do_not_hide_that_a_pool_of_one_connection_is_too_small() {
     let asked_for = client.streams_asked_for();
     assert!((2..40).contains(&asked_for), "{asked_for} in ten minutes");
     contended.ends_by_a_hand_off().await;
+}
+
+/// Five calls wait, and the stream goes on while they are granted. It is closed after the first two reads that hear
+/// nothing while nobody waits, so the next call asks for another one.
+#[tokio::test(start_paused = true)]
+async fn one_stream_a_manager_is_open_and_only_while_somebody_waits() {
+    let store = MemoryStore::new();
+    let client = store.client();
+    let (holder, leases) = (manager(&store).await, manager(&client).await);
+    for rounds in 1..=3 {
+        let (mut held, mut next) = (Vec::new(), Vec::new());
+        for number in 0..5 {
+            let name = format!("lease:{number}");
+            held.push(holder.acquire(&name).ttl(HOUR).await.unwrap());
+            next.push(queued_by(&leases, |leases| leases.acquire(name).wait_forever()).await);
+        }
+        for (lease, next) in held.into_iter().zip(next) {
+            pass(Duration::from_secs(7)).await;
+            assert_done(lease.release().await.unwrap(), "handed off");
+            granted(next).await.release().await.unwrap();
+        }
+        assert_eq!(client.streams_asked_for(), rounds);
+        pass(Duration::from_secs(30)).await;
+    }
+    assert_eq!(store.leases_in_use(), 0);
+}
+
+/// A process whose connection of the stream is dead, and was not closed. Its other commands are answered at once.
+#[derive(Default)]
+struct Deaf {
+    is_deaf: AtomicBool,
+}
+
+impl SimulatedProcess for Deaf {
+    fn drift(&self) -> i32 {
+        0
+    }
+
+    fn run(&self, task: BoxedTask) -> BoxedTask {
+        task
+    }
+
+    fn send(&self, mut command: Box<dyn SentCommand>) {
+        command.carry_out();
+        command.answer(SimulatedAnswer::Reply);
+    }
+
+    fn hear(&self) -> Pin<Box<dyn Future<Output = bool> + Send>> {
+        match self.is_deaf.load(Ordering::Relaxed) {
+            true => Box::pin(std::future::pending()),
+            false => Box::pin(std::future::ready(true)),
+        }
+    }
+
+    fn change(&self, _event: &mut StreamEvent) {}
+}
+
+/// Heartbeats go on beside it, and find a promotion. The silence is noticed after 15 s, and the next stream hears.
+#[tokio::test(start_paused = true)]
+async fn a_silent_stream_delays_no_waiter_for_long_and_is_reopened() {
+    const LIFE: Duration = Duration::from_secs(3);
+    let store = MemoryStore::simulated(0, 1);
+    let process = Arc::new(Deaf::default());
+    let client = store.client_of(process.clone());
+    let tuning = Tuning::default().recheck_every(HOUR).waiter_ttl(LIFE);
+    let leases = LeaseManager::in_memory(&client).tuning(tuning).build().await.unwrap();
+    let holder = manager(&store).await;
+    let mut events = Listener::of(&leases);
+    let hand_off = async |is_deaf: bool| {
+        let lease = holder.acquire("a").ttl(HOUR).wait_forever().await.unwrap();
+        let next = queued_by(&leases, |leases| leases.acquire("a").wait_forever()).await;
+        pass(LIFE).await;
+        process.is_deaf.store(is_deaf, Ordering::Relaxed);
+        let released = Instant::now();
+        assert_done(lease.release().await.unwrap(), "handed off");
+        let next = granted(next).await;
+        assert!(next.is_valid());
+        assert_done(next.release().await.unwrap(), "at once");
+        released.elapsed()
+    };
+    let by_an_event = hand_off(false).await;
+    assert!(by_an_event < Duration::from_millis(10), "{by_an_event:?}");
+    let by_a_heartbeat = hand_off(true).await;
+    assert!(by_a_heartbeat > by_an_event && by_a_heartbeat < LIFE, "{by_a_heartbeat:?}");
+    let (begin, reason) = (Instant::now(), events.polling().await);
+    assert!(reason.contains("silent for 15s"), "{reason}");
+    assert!(begin.elapsed() <= Duration::from_secs(25), "{:?}", begin.elapsed());
+    process.is_deaf.store(false, Ordering::Relaxed);
+    let _held = holder.acquire("b").ttl(HOUR).await.unwrap();
+    let _waits = queued_by(&leases, |leases| leases.acquire("b").wait_forever()).await;
+    events.watching().await;
+    let again = hand_off(false).await;
+    assert!(again < Duration::from_millis(10), "{again:?}");
 }

@@ -87,7 +87,7 @@ async fn a_release_tells_the_first_waiter_of_an_earlier_end() {
         let hold = |secs| reader(&leases).renew(false).ttl(Duration::from_secs(secs));
         let long = hold(600).await.unwrap();
         // Like the lease of a process that has died: nobody renews it, and nobody releases it.
-        let _dead = hold(4).await.unwrap();
+        let _dead = hold(2).await.unwrap();
         let (_writers, waiting) = queued(&backend, writer).await;
         assert_eq!(long.release().await.unwrap(), Released::Released);
         assert!(granted(waiting).await.is_valid());

@@ -67,7 +67,7 @@ async fn without_insert_nothing_is_granted_and_each_call_says_why() {
 async fn without_remove_a_release_says_so_and_the_lease_runs_out() {
     let (database, root, user) = all_but("remove").await;
     let leases = build(&user).await.expect("a manager");
-    let ttl = std::time::Duration::from_secs(10);
+    let ttl = std::time::Duration::from_secs(3);
     let lease = leases.acquire("a").ttl(ttl).await.expect("a lease");
     lease.renew().await.expect("a renewal");
     let value = lease.value().to_owned();

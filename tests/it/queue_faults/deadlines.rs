@@ -1,21 +1,15 @@
 //! Every wait ends at its deadline, and a stream in a small pool delays no command.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::mongodb::event::EventHandler;
-use mongo_lease::mongodb::event::cmap::CmapEvent;
-use mongo_lease::mongodb::options::ClientOptions;
 use mongo_lease::{Event, LeaseManager};
-use mongo_lease_testbed::FailCommand;
 use tokio::task::JoinSet;
 
 use crate::common::{builder, pooled};
 use crate::lent::{lent_database, lent_setup};
-use crate::line::{all_granted, granted, in_line};
+use crate::line::{all_granted, in_line};
 use crate::patience::{
     Listener, MUCH_PATIENCE, PATIENCE, bounded, locks, soon, until, until_nothing_is_left,
 };
@@ -23,8 +17,6 @@ use crate::waiting::ends_in_vain;
 
 /// The sizes of the driver's pool; 10 is its default.
 const POOLS: [u32; 3] = [1, 2, 10];
-/// For how long another command has a connection.
-const STARVED: Duration = Duration::from_secs(15);
 
 /// Some of them end before the primary stops, and most while it is stopped.
 #[tokio::test]
@@ -44,7 +36,7 @@ async fn queued_waits_end_at_their_deadlines_with_any_pool_size() {
         let leases = LeaseManager::builder(&through).build().await.unwrap();
         let mut events = Listener::of(&leases);
         for number in 0..16_u32 {
-            let wait = Duration::from_secs(10) + Duration::from_millis(40) * number;
+            let wait = Duration::from_secs(4) + Duration::from_millis(40) * number;
             waits.spawn(ends_in_vain(leases.acquire(format!("held:{}", number % 3)), wait));
         }
         // On a busy machine a stream that has room may seem to have none at first.
@@ -79,20 +71,20 @@ async fn queued_waits_end_at_their_deadlines_with_any_pool_size() {
 ///
 /// A call that finds no connection waits for its holder's ttl, or for its own deadline: both are longer than a test's
 /// patience.
-async fn waiters_are_granted(cases: [(u32, usize); 2]) {
+async fn waiters_are_granted(cases: [(u32, usize); 3]) {
     let (server, database) = lent_database().await;
     let holder = builder(&database).ttl(4 * PATIENCE).build().await.unwrap();
     join_all(cases.map(async |(size, managers)| {
         let shared = pooled(&server, &database, size).await;
         let (mut held, mut waiting, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..managers {
-            let name = format!("a:{size}:{number}");
+            let name = format!("a:{size}:{managers}:{number}");
             let leases = LeaseManager::builder(&shared).wait(MUCH_PATIENCE).build().await.unwrap();
             held.push(holder.acquire(&name).await.unwrap());
             waiting.push(in_line(&leases, leases.acquire(&name)).await);
             all.push(leases);
         }
-        let own = all[0].acquire(format!("own:{size}"));
+        let own = all[0].acquire(format!("own:{size}:{managers}"));
         bounded(own.into_future()).await.unwrap().release().await.unwrap();
         for lease in held {
             bounded(lease.release()).await.unwrap();
@@ -102,56 +94,8 @@ async fn waiters_are_granted(cases: [(u32, usize); 2]) {
     .await;
 }
 
+/// The last pool has fewer connections than streams would take.
 #[tokio::test]
-async fn in_pools_of_1_and_2_a_waiter_is_granted_and_blocks_nothing() {
-    waiters_are_granted([(1, 1), (2, 1)]).await;
-}
-
-/// A ping that waits for a connection gets that of a read which an event ends. It says nothing about the next read.
-#[tokio::test]
-async fn each_read_of_the_stream_is_tested_by_a_ping_of_its_own() {
-    let (server, database, holder) = lent_setup().await;
-    let lease = holder.acquire("a").await.unwrap();
-    // How many commands wait for a connection.
-    let waits = Arc::new(AtomicI64::new(0));
-    let counted = Arc::clone(&waits);
-    // The driver may add new kinds of events.
-    #[allow(clippy::wildcard_enum_match_arm)]
-    let count = EventHandler::callback(move |event| {
-        let more = match event {
-            CmapEvent::ConnectionCheckoutStarted(_) => 1,
-            CmapEvent::ConnectionCheckedOut(_) | CmapEvent::ConnectionCheckoutFailed(_) => -1,
-            _ => 0,
-        };
-        counted.fetch_add(more, Relaxed);
-    });
-    let pool_of_two = |options: &mut ClientOptions| {
-        (options.max_pool_size, options.cmap_event_handler) = (Some(2), Some(count));
-    };
-    let through = database.through(&server.client_with(pool_of_two).await);
-    // It has one of the connections from now on.
-    let slow = FailCommand::on(&["listCollections"]).times(1).block_for(STARVED);
-    let slow = slow.enable(server.uri()).await;
-    let own = through.clone();
-    tokio::spawn(async move { own.list_collection_names().await });
-    slow.wait_times_entered(1).await;
-    // A read lasts 10 s.
-    let leases = LeaseManager::builder(&through).release_timeout(Duration::from_secs(8));
-    let leases = leases.build().await.unwrap();
-    let waiting = in_line(&leases, leases.acquire("a")).await;
-    let reads = doc! { "currentOp": 1, "command.getMore": { "$exists": true } };
-    let ping_waits = async || {
-        let reads = server.admin(reads.clone()).await;
-        let is_read = !reads.get_array("inprog").unwrap().is_empty();
-        (is_read && waits.load(Relaxed) == 1).then_some(())
-    };
-    until("the stream is read, and the ping waits", ping_waits).await;
-    lease.release().await.unwrap();
-    granted(waiting).await.release().await.unwrap();
-    slow.disable().await;
-}
-
-#[tokio::test]
-async fn managers_sharing_a_small_pool_are_granted_and_block_nothing() {
-    waiters_are_granted([(2, 3), (10, 12)]).await;
+async fn in_small_pools_waiters_are_granted_and_block_nothing() {
+    waiters_are_granted([(1, 1), (2, 1), (2, 3)]).await;
 }

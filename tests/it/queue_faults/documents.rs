@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{DateTime, doc};
 use mongo_lease::{Error, Token, Tuning};
-use mongo_lease_testbed::{Server, TestDatabase};
+use mongo_lease_testbed::TestDatabase;
 
 use super::crowd::Crowd;
-use crate::common::{builder, document, migrated};
+use crate::common::{builder, document, setup};
 use crate::lent::lent_setup;
 use crate::line::{NEVER, in_line_watching};
 use crate::patience::{locks, soon, until, until_nothing_is_left};
 use crate::transactions::make_it_guard_first;
 
-const LIFE: Duration = Duration::from_secs(10);
+const LIFE: Duration = Duration::from_secs(5);
 
 async fn assert_served_soon(database: &TestDatabase, crowd: Crowd, before: Token) {
     soon("all are served", crowd.all_served(before)).await;
@@ -24,9 +24,8 @@ async fn assert_served_soon(database: &TestDatabase, crowd: Crowd, before: Token
 /// document, and the queue with it.
 #[tokio::test]
 async fn all_waiters_are_served_after_the_ttl_monitor_drops_the_queue() {
-    let server = Server::builder().ttl_monitor_sleep_secs(1).start();
-    let database = migrated(&server).await;
-    let leases = builder(&database).build().await.unwrap();
+    // Its TTL monitor runs every second.
+    let (database, leases) = setup().await;
     let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
     let tuning = Tuning::default().waiter_ttl(LIFE);
     let crowd = Crowd::of(6, &builder(&database).tuning(tuning)).await;

@@ -5,13 +5,14 @@ use mongo_lease_testbed::ReplicaSet;
 
 use super::crowd::Crowd;
 use crate::common::{builder, short_or_long};
+use crate::lent::lent_set;
 use crate::loss::{attentive, attentive_database};
 use crate::patience::{MUCH_PATIENCE, until_nothing_is_left};
 
-/// Eight are in the queue, or twenty, each with a manager and a client of its own. The primary has the fault during the
+/// Six are in the queue, or twenty, each with a manager and a client of its own. The primary has the fault during the
 /// hand-offs: after `served` of them, or together with the first release if that is 0.
 async fn all_are_served_in_order(served: usize, fault: impl AsyncFnOnce(&ReplicaSet, usize)) {
-    let set = ReplicaSet::start();
+    let set = lent_set().await;
     let database = attentive_database(&set).await;
     let leases = builder(&database).build().await.unwrap();
     let lease = leases.acquire("a").ttl(2 * MUCH_PATIENCE).await.unwrap();
@@ -19,7 +20,7 @@ async fn all_are_served_in_order(served: usize, fault: impl AsyncFnOnce(&Replica
     let mut crowd = Crowd::default();
     // After an election a client may need half a minute on a busy machine, and nobody loses its place meanwhile.
     let tuning = Tuning::default().waiter_ttl(MUCH_PATIENCE);
-    for _ in 0..short_or_long(8, 20) {
+    for _ in 0..short_or_long(6, 20) {
         let own = database.through(&set.client_with(attentive).await);
         crowd.join(LeaseManager::builder(&own).tuning(tuning.clone()).build().await.unwrap()).await;
     }

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use mongo_lease::LeaseManager;
-use mongo_lease_testbed::FailCommand;
+use mongo_lease::Tuning;
+use mongo_lease::mongodb::bson::{DateTime, doc};
 
 use super::crowd::Crowd;
 use crate::common::{builder, setup};
 use crate::lent::lent_database;
 use crate::line::line_of;
-use crate::patience::{soon, until, until_nothing_is_left};
+use crate::patience::{MUCH_PATIENCE, locks, soon, until_nothing_is_left};
 use crate::recipe::{Flavour, Recipe};
 
 const WAITERS: usize = 6;
-/// The other program locks for this long. Our attempts are blocked for as long, so that its own is first.
-const THEIR_TTL: Duration = Duration::from_secs(5);
+/// The other program locks for this long.
+const THEIR_TTL: Duration = Duration::from_secs(4);
 
 /// It deletes the document at its end, and the queue with it.
 #[tokio::test]
@@ -31,24 +31,23 @@ async fn all_waiters_are_served_after_a_foreign_release_by_delete() {
     until_nothing_is_left(&database).await;
 }
 
-/// It takes the lease just when the holder's expires, because our waiters' requests take as long as it then holds. Then
-/// it dies, and leaves the queue as it was: newcomers without waiting do not come first either.
+/// It takes the lease just when the holder's expires: earlier than our waiters expect, because an operator sets that
+/// back. Then it dies, and leaves the queue as it was: newcomers without waiting do not come first either.
 #[tokio::test]
 async fn waiters_are_served_in_order_when_a_foreign_barger_dies() {
-    let (server, database) = lent_database().await;
+    let (_server, database) = lent_database().await;
     let recipe = Recipe::new(&database, Flavour::Correct);
     let leases = builder(&database).max_clock_skew(Duration::ZERO).build().await.unwrap();
-    let ours = server.client_with(|options| options.app_name = Some("ours".to_owned())).await;
-    let lost = leases.acquire("a").ttl(Duration::from_secs(15)).renew(false).await.unwrap();
+    let lost = leases.acquire("a").ttl(MUCH_PATIENCE).renew(false).await.unwrap();
     let before = lost.token().unwrap();
-    let crowd = Crowd::of(WAITERS, &LeaseManager::builder(&database.through(&ours))).await;
-    let slow = FailCommand::on(&["findAndModify"]).app_name("ours").block_for(THEIR_TTL);
-    let slow = slow.enable(server.uri()).await;
-    let theirs = async || recipe.lock("a", THEIR_TTL).await;
-    let _theirs = until("it is theirs", theirs).await;
+    // They look again now and then, and no earlier than in this time after they have come.
+    let tuning = Tuning::default().recheck_every(THEIR_TTL * 3 / 2);
+    let crowd = Crowd::of(WAITERS, &builder(&database).tuning(tuning)).await;
+    let past = DateTime::from_millis(DateTime::now().timestamp_millis() - 1_000);
+    let expire = doc! { "$set": { "expiresAt": past } };
+    locks(&database).update_one(doc! { "name": "a" }, expire).await.unwrap();
+    let _theirs = recipe.lock("a", THEIR_TTL).await.expect("it has barged past all");
     assert_eq!(line_of(&database, "a").await.len(), WAITERS, "it has barged past all");
-    // It returns when no command is blocked any more, and theirs may have expired by then.
-    slow.disable().await;
 
     let barging = tokio::spawn(async move {
         loop {

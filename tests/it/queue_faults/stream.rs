@@ -3,15 +3,14 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::Database;
-use mongo_lease::mongodb::bson::doc;
 use mongo_lease::{Lease, LeaseManager};
-use mongo_lease_testbed::{FailCommand, Server, TestDatabase};
+use mongo_lease_testbed::{FailCommand, Server};
 use tokio::task::JoinSet;
 
 use crate::common::migrated;
 use crate::lent::{behind_a_proxy, lent_setup};
-use crate::line::{LONG_LIFE, Waiting, granted, queued, told_only};
-use crate::patience::{Listener, bounded, locks, until};
+use crate::line::{LONG_LIFE, Waiting, granted, told_only};
+use crate::patience::{Listener, bounded};
 
 /// A manager whose waiters wake by an event, or by polling for want of a stream.
 async fn told(database: &Database) -> (LeaseManager, Listener) {
@@ -34,30 +33,17 @@ async fn hand_off(lease: Lease, next: Waiting) {
     next.release().await.unwrap();
 }
 
-/// How many change streams on the database's leases are open.
-async fn streams(server: &Server, database: &TestDatabase) -> usize {
-    let of_ours = doc! {
-        "ns": format!("{}.locks", database.name()),
-        "cursor.originatingCommand.pipeline.0.$changeStream": { "$exists": true },
-    };
-    let pipeline = vec![doc! { "$currentOp": { "idleCursors": true } }, doc! { "$match": of_ours }];
-    let look = doc! { "aggregate": 1, "pipeline": pipeline, "cursor": {} };
-    let reply = server.admin(look).await;
-    reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap().len()
-}
-
 /// An error of the server in the stream. Waiters poll until it is open again, but where it goes on by itself.
 #[tokio::test]
 async fn a_stream_that_breaks_is_opened_again_and_tells_all() {
-    let at_first = || FailCommand::on(&["aggregate"]).times(3);
+    // The client retries once by itself.
+    let at_first = FailCommand::on(&["aggregate"]).times(2).error_code(10_107);
     let on_next = || FailCommand::on(&["getMore"]).times(1);
     let resumable = on_next().error_code(6).error_labels(&["ResumableChangeStreamError"]);
     let slow = FailCommand::on(&["aggregate"]).times(1).block_for(Duration::from_secs(1));
     for (what, fault, goes_on) in [
         ("a promotion before the stream is open", slow, true),
-        ("Unauthorized at first", at_first().error_code(13), false),
-        // The client retries once by itself.
-        ("a failover at first", at_first().error_code(10_107), false),
+        ("a failover at first", at_first, false),
         ("CursorKilled", on_next().error_code(237), false),
         ("a connection that breaks", on_next().close_connection(), true),
         ("an error that the client resumes from", resumable, true),
@@ -101,29 +87,6 @@ async fn a_promotion_whose_event_is_lost_is_told_again() {
     assert!(granted(next).await.is_valid());
 }
 
-/// A dead connection that nobody has closed. Heartbeats go on beside it.
-#[tokio::test]
-async fn a_silent_stream_delays_no_waiter_and_is_reopened() {
-    const LIFE: Duration = Duration::from_secs(3);
-    let (server, database, holder) = lent_setup().await;
-    let (proxy, through) = behind_a_proxy(&server, &database).await;
-    let leases = told_only(&through, LIFE).build().await.unwrap();
-    let mut events = Listener::of(&leases);
-    let lease = holder.acquire("a").await.unwrap();
-    let next = waiting(&leases, "a");
-    events.watching().await;
-    let silent = proxy.hold_next_reply("getMore");
-    // By a heartbeat. The silence is noticed after 15 s.
-    hand_off(lease, next).await;
-    let lease = holder.acquire("a").await.unwrap();
-    let next = waiting(&leases, "a");
-    let reason = events.polling().await;
-    events.watching().await;
-    assert!(reason.contains("silent"), "{reason}");
-    hand_off(lease, next).await;
-    silent.release();
-}
-
 /// Two join at once, and the reply of the first one comes last: the stream begins at the other's time.
 #[tokio::test]
 async fn a_promotion_before_the_beginning_of_the_stream_is_not_missed() {
@@ -143,28 +106,6 @@ async fn a_promotion_before_the_beginning_of_the_stream_is_not_missed() {
     reply.release();
     assert!(granted(next).await.is_valid());
     other.abort();
-}
-
-#[tokio::test]
-async fn one_stream_a_manager_is_open_and_only_while_somebody_waits() {
-    let (server, database, holder) = lent_setup().await;
-    let (leases, mut events) = told(&database).await;
-    assert_eq!(streams(&server, &database).await, 0);
-    let (mut held, mut next) = (Vec::new(), Vec::new());
-    for number in 0..5 {
-        let name = format!("lease:{number}");
-        held.push(holder.acquire(&name).await.unwrap());
-        next.push(waiting(&leases, &name));
-        queued(&mut events).await;
-    }
-    let opened = async || Some(streams(&server, &database).await).filter(|count| *count > 0);
-    assert_eq!(until("there is a stream", opened).await, 1);
-    for (lease, next) in held.into_iter().zip(next) {
-        hand_off(lease, next).await;
-    }
-    let closed = async || (streams(&server, &database).await == 0).then_some(());
-    until("the stream is closed", closed).await;
-    assert_eq!(locks(&database).count_documents(doc! {}).await.unwrap(), 0);
 }
 
 /// A manager finds out that its stream leaves room for other commands also while events come without a pause.

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use mongo_lease::{Lease, Released};
-use mongo_lease_testbed::{FailCommand, Loss, Proxy, ReplicaSet};
+use mongo_lease_testbed::{FailCommand, Loss, Proxy};
 
 use super::{CALLS, GrantRecord, assert_in_order, granted, grants_in_oplog, names, start_calls};
 use crate::blocked::start_releases;
 use crate::common::{assert_done, builder, document, patient};
-use crate::lent::{Proxied, lent_database, proxied};
+use crate::lent::{Proxied, lent_database, lent_set, proxied};
 use crate::loss::attentive_database;
 use crate::patience::{joined, soon, until_nothing_is_left};
 
@@ -30,12 +30,14 @@ async fn a_lost_batch_reply_keeps_what_was_granted() {
         let held = granted(start_calls(&leases, names("lease", CALLS))).await;
         soon(what, loss.lost()).await;
         let grants = grants_in_oplog(&database).await;
-        for lease in held {
+        for lease in &held {
             let found = document(&database, lease.name()).await.unwrap();
             assert_eq!(found.get_str("value").ok(), Some(lease.value()), "{what}");
             let grants = &grants[lease.name()];
             assert_eq!(grants.len(), 1, "{what}: {lease:?}: {grants:?}");
-            assert_done(lease.release().await.unwrap(), what);
+        }
+        for released in joined(start_releases(held)).await {
+            assert_done(released.unwrap(), what);
         }
         until_nothing_is_left(&database).await;
         assert_eq!(leases.shutdown().await.tasks_left, 0, "{what}");
@@ -79,7 +81,7 @@ async fn releases_without_a_majority_are_known() {
 
 #[tokio::test]
 async fn a_batch_during_a_step_down_is_granted_by_the_next_primary() {
-    let set = ReplicaSet::start();
+    let set = lent_set().await;
     let database = attentive_database(&set).await;
     let leases = builder(&database).build().await.unwrap();
     let primary = set.primary().await;

@@ -3,9 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use mongo_lease::mongodb::bson::doc;
-use mongo_lease::{Attempt, Lease, LeaseManager};
+use mongo_lease::{Attempt, Lease};
 
-use super::{GrantRecord, answer, assert_in_order, granted, names, start_calls};
+use super::{
+    CONTESTED, GrantRecord, RIVALS, answer, assert_in_order, granted, names, start_calls,
+    start_contest,
+};
 use crate::blocked::start_releases;
 use crate::common::{assert_done, builder, patient};
 use crate::lent::lent_database;
@@ -29,19 +32,9 @@ async fn two_hundred_leases_at_once_are_granted_in_order_and_released() {
 
 #[tokio::test]
 async fn one_of_many_calls_for_a_lease_is_granted_and_others_see_it() {
-    const NAMES: usize = 8;
-    const CALLS: usize = 25;
     let (server, database) = lent_database().await;
-    let one = patient(builder(&database)).build().await.unwrap();
-    let other = patient(LeaseManager::builder(&database.through(&server.client().await)));
-    let other = other.build().await.unwrap();
-    let mut calls = Vec::new();
-    for _ in 0..CALLS {
-        calls.extend(start_calls(&one, names("lease", NAMES)));
-        calls.extend(start_calls(&other, names("lease", NAMES)));
-    }
     let (mut granted, mut busy) = (HashMap::new(), Vec::new());
-    for call in calls {
+    for call in start_contest(&server, &database).await {
         match answer(call).await {
             Attempt::Granted(lease) => {
                 let twice = granted.insert(lease.name().to_owned(), lease);
@@ -50,7 +43,7 @@ async fn one_of_many_calls_for_a_lease_is_granted_and_others_see_it() {
             Attempt::Busy(held) => busy.push(held),
         }
     }
-    assert_eq!((granted.len(), busy.len()), (NAMES, NAMES * (2 * CALLS - 1)));
+    assert_eq!((granted.len(), busy.len()), (CONTESTED, CONTESTED * (2 * RIVALS - 1)));
     for held in busy {
         assert_eq!(held.value.as_deref(), Some(granted[&held.name].value()), "{held:?}");
     }

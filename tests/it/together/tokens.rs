@@ -28,7 +28,7 @@ async fn change_hands(database: &TestDatabase, others: &LeaseManager) -> (Token,
 
 /// One command of this manager takes so long that the next ones get four times that: else they would be cut off.
 async fn slow_down(database: &TestDatabase, leases: &LeaseManager, proxy: &Proxy) {
-    const SLOW: Duration = Duration::from_secs(4);
+    const SLOW: Duration = Duration::from_secs(3);
     let replies = proxy.hold_replies_to("findAndModify");
     let started = Instant::now();
     let slow = start_calls(leases, ["slow"]);

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use http_body::Body;
 use http_body_util::{BodyExt, StreamBody};
-use mongo_lease::{Event, LeaseManager};
+use mongo_lease::{Event, LeaseManager, MemoryStore};
 use mongo_lease_tower::http::{Request, Response};
 use mongo_lease_tower::{HeldLease, LeaseBody, LeaseLayer, OnLoss};
 use tokio::sync::mpsc;
@@ -94,29 +94,27 @@ async fn a_body_that_fails_gives_the_lease_back() {
     .await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_body_whose_lease_is_lost_is_cut_off_if_configured() {
-    on_both(async |leases, _| {
-        for on_loss in [OnLoss::Answer503, OnLoss::Stop, OnLoss::Tell] {
-            let mut streamed = Streamed::under(&until_the_end(&leases).on_loss(on_loss)).await;
-            streamed.passes("one").await;
-            let mut events = Listener::of(&leases);
-            let info = leases.get("test:/a").await.unwrap().unwrap();
-            leases.release("test:/a", info.value.unwrap()).await.unwrap();
-            if on_loss == OnLoss::Tell {
-                events.find(|event| matches!(event, Event::Lost { .. }).then_some(())).await;
-                streamed.passes("two").await;
-                streamed.ends().await;
-                continue;
-            }
-            // The handler sends nothing more: the loss alone wakes the body.
-            let end = streamed.next().await.expect("no orderly end");
-            let told = "the lease was lost while the body was sent".to_owned();
-            assert_eq!(end, Err(told), "{on_loss:?}");
-            assert_eq!(streamed.next().await, None);
+    let leases = LeaseManager::in_memory(&MemoryStore::new()).build().await.unwrap();
+    for on_loss in [OnLoss::Answer503, OnLoss::Stop, OnLoss::Tell] {
+        let mut streamed = Streamed::under(&until_the_end(&leases).on_loss(on_loss)).await;
+        streamed.passes("one").await;
+        let mut events = Listener::of(&leases);
+        let info = leases.get("test:/a").await.unwrap().unwrap();
+        leases.release("test:/a", info.value.unwrap()).await.unwrap();
+        if on_loss == OnLoss::Tell {
+            events.find(|event| matches!(event, Event::Lost { .. }).then_some(())).await;
+            streamed.passes("two").await;
+            streamed.ends().await;
+            continue;
         }
-    })
-    .await;
+        // The handler sends nothing more: the loss alone wakes the body.
+        let end = streamed.next().await.expect("no orderly end");
+        let told = "the lease was lost while the body was sent".to_owned();
+        assert_eq!(end, Err(told), "{on_loss:?}");
+        assert_eq!(streamed.next().await, None);
+    }
 }
 
 #[tokio::test]

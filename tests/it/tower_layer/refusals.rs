@@ -90,20 +90,17 @@ async fn a_damaged_lease_is_503_without_a_time() {
     assert!(matches!(error, Some(Error::Damaged { .. })), "{error:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_wait_that_is_over_is_503_with_a_second() {
-    on_both(async |leases, _| {
-        let _held = leases.semaphore("test:/a", 2).acquire().permits(2).await.unwrap();
-        for limit in [1, 2] {
-            // The database answers in it, also on a busy machine.
-            let layer = by_path(&leases).limit(limit).wait(Duration::from_secs(3));
-            let refused = guarded(&layer).refused(get("/a")).await;
-            let expected = (503, "lease_wait_timeout".to_owned(), Some("1"));
-            assert_eq!(refused.in_short(), expected, "limit {limit}");
-            assert_eq!(refused.refusal.kind, RefusalKind::WaitTimeout);
-        }
-    })
-    .await;
+    let leases = LeaseManager::in_memory(&MemoryStore::new()).build().await.unwrap();
+    let _held = leases.semaphore("test:/a", 2).acquire().permits(2).await.unwrap();
+    for limit in [1, 2] {
+        let layer = by_path(&leases).limit(limit).wait(Duration::from_secs(3));
+        let refused = guarded(&layer).refused(get("/a")).await;
+        let expected = (503, "lease_wait_timeout".to_owned(), Some("1"));
+        assert_eq!(refused.in_short(), expected, "limit {limit}");
+        assert_eq!(refused.refusal.kind, RefusalKind::WaitTimeout);
+    }
 }
 
 /// A database that answers nothing: the request of a caller that waits so long is refused so.

@@ -3,22 +3,27 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{CommandKind, Election, Error, LeaseManager, MemoryFault, MemoryStore};
-use mongo_lease_testbed::FailCommand;
+use mongo_lease::{CommandKind, Election, Error, LeaseManager, MemoryFault, MemoryStore, Tuning};
+use mongo_lease_testbed::{FailCommand, Server};
 
 use super::{Lines, alone};
-use crate::common::builder;
-use crate::lent::{lent_database, lent_setup};
+use crate::common::{builder, migrated, setup};
 use crate::patience::{MUCH_PATIENCE, bounded};
 use crate::permits::queued_by;
+
+/// The fault is for a client of this name alone: the server is shared.
+const FAULTY: &str = "mongo-lease-unknown-code";
 
 #[tokio::test]
 async fn a_code_that_nobody_knows_is_logged_once() {
     let test = "causes::a_code_that_nobody_knows_is_logged_once";
     let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
-    let (server, _database, leases) = lent_setup().await;
-    let _failing =
-        FailCommand::on(&["findAndModify", "update"]).error_code(14_031).enable(server.uri()).await;
+    let server = Server::shared();
+    let database = migrated(server).await;
+    let named = server.client_with(|options| options.app_name = Some(FAULTY.to_owned())).await;
+    let leases = LeaseManager::builder(&database.through(&named)).build().await.unwrap();
+    let failing = FailCommand::on(&["findAndModify", "update"]).error_code(14_031);
+    let _failing = failing.app_name(FAULTY).enable(server.uri()).await;
     let wait = Duration::from_millis(500);
     let calls = (0..10).map(|number| leases.acquire(number.to_string()).wait(wait).into_future());
     for ended in futures_util::future::join_all(calls).await {
@@ -87,9 +92,9 @@ async fn a_loss_is_one_line_whatever_calls_learn_of_it() {
 async fn a_transaction_that_blocks_a_lease_is_logged_once() {
     let test = "causes::a_transaction_that_blocks_a_lease_is_logged_once";
     let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
-    let (_server, database, leases) = lent_setup().await;
+    let (database, leases) = setup().await;
     let (held, waited) = (leases.acquire("held"), leases.acquire("waited"));
-    let lease = held.ttl(Duration::from_secs(6)).await.unwrap();
+    let lease = held.ttl(Duration::from_secs(4)).await.unwrap();
     let mut session = database.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();
     let locks = database.collection::<Document>("locks");
@@ -109,11 +114,12 @@ async fn a_transaction_that_blocks_a_lease_is_logged_once() {
 async fn a_transaction_that_blocks_heartbeats_is_logged_once() {
     let test = "causes::a_transaction_that_blocks_heartbeats_is_logged_once";
     let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
-    let (_server, database) = lent_database().await;
+    let (database, _) = setup().await;
     let holder = builder(&database).ttl(2 * MUCH_PATIENCE).build().await.unwrap();
     let _held = holder.acquire("held").await.unwrap();
-    let waiter = builder(&database).build().await.unwrap();
-    let wait = Duration::from_secs(12);
+    let tuning = Tuning::default().waiter_ttl(Duration::from_secs(5));
+    let waiter = builder(&database).tuning(tuning).build().await.unwrap();
+    let wait = Duration::from_secs(7);
     let waiting = queued_by(&waiter, |waiter| waiter.acquire("held").wait(wait)).await;
     let mut session = database.client().start_session().await.unwrap();
     session.start_transaction().await.unwrap();

@@ -36,41 +36,26 @@ async fn after_a_conflict_the_next_transaction_guards_first() {
     lease.check().unwrap();
     assert_eq!(count(&work).await, 0);
 
-    // The same write waits now, for as long as the transaction is open.
-    let tx = written(&lease, &work).await.unwrap();
-    let same = database.clone();
-    let waits = tokio::spawn(async move { touch(&same).await });
-    until_blocked(&server, &database).await;
-    assert!(!waits.is_finished());
-    tx.commit().await.unwrap();
-    bounded(waits).await.unwrap();
-    assert_eq!(count(&work).await, 1);
+    // The same write waits now, for as long as a transaction is open: until one has committed, also where it was given
+    // up.
+    for commits in [false, false, true] {
+        let tx = written(&lease, &work).await.unwrap();
+        let same = database.clone();
+        let waits = tokio::spawn(async move { touch(&same).await });
+        until_blocked(&server, &database).await;
+        assert!(!waits.is_finished());
+        match commits {
+            true => tx.commit().await.unwrap(),
+            false => drop(tx),
+        }
+        bounded(waits).await.unwrap();
+        assert_eq!(count(&work).await, u64::from(commits));
+    }
 
     // And the next one guards last again: nobody waits for it.
     let tx = written(&lease, &work).await.unwrap();
     touch(&database).await;
     assert_conflict(&tx.commit().await.unwrap_err());
-}
-
-/// Also where its second try was given up.
-#[tokio::test]
-async fn it_guards_first_until_one_has_committed() {
-    let (server, database) = lent_database().await;
-    let leases = builder(&database).build().await.unwrap();
-    let work = work_of(&database).await;
-    let lease = leases.acquire("a").renew(false).await.unwrap();
-    let tx = written(&lease, &work).await.unwrap();
-    touch(&database).await;
-    assert_conflict(&tx.commit().await.unwrap_err());
-    for _ in 0..2 {
-        let tx = written(&lease, &work).await.unwrap();
-        let same = database.clone();
-        let waits = tokio::spawn(async move { touch(&same).await });
-        until_blocked(&server, &database).await;
-        drop(tx);
-        bounded(waits).await.unwrap();
-    }
-    assert_eq!(count(&work).await, 0);
 }
 
 /// Nothing of the caller's is lost by that, so it is not told.

@@ -12,7 +12,7 @@ use crate::lent::{behind_a_proxy, lent_database, lent_setup};
 use crate::patience::{Listener, bounded, soon};
 use crate::worker::{Worker, as_worker, order, say};
 
-const TTL: Duration = Duration::from_secs(6);
+const TTL: Duration = Duration::from_secs(3);
 
 /// No transaction ends by itself on this server within a test.
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_transaction_that_outlives_the_validity_names_the_ttl() {
     bounded(lease.lost()).await;
     for error in [tx.commit().await.unwrap_err(), lease.transaction().await.unwrap_err()] {
         let Error::TransactionTooLong { ttl: TTL, .. } = error else { panic!("{error}") };
-        assert!(error.to_string().contains("6s") && !error.is_transient(), "{error}");
+        assert!(error.to_string().contains("3s") && !error.is_transient(), "{error}");
     }
     assert_eq!(count(&work).await, 0);
 }
@@ -84,7 +84,7 @@ async fn with_the_guard_last_as_well() {
     events.renewals("a", 2).await;
     let error = tx.commit().await.unwrap_err();
     assert!(matches!(error, Error::TransactionTooLong { .. }), "{error}");
-    assert!(error.to_string().contains("12s") && !error.is_transient(), "{error}");
+    assert!(error.to_string().contains("6s") && !error.is_transient(), "{error}");
     lease.check().unwrap();
     assert_eq!(count(&work).await, 0);
 }

@@ -245,6 +245,18 @@ impl ReplicaSet {
         joined.await.unwrap_or_else(|error| error.raise());
     }
 
+    /// Returns when one node is primary and all three take part in writes, as [`ReplicaSet::start`] does.
+    ///
+    /// # Panics
+    ///
+    /// When it is not so in a minute.
+    pub async fn wait_until_all_follow(&self) {
+        let uris = self.node_uris();
+        let deadline = Instant::now() + ELECTION_DEADLINE;
+        let follow = apart::run(async move || wait_until_all_follow(uris, deadline).await);
+        follow.await.unwrap_or_else(|error| error.raise());
+    }
+
     async fn primary_where(&self, wanted: impl Fn(usize) -> bool + Send + 'static) -> usize {
         let uris = self.node_uris();
         let found = apart::run(async move || find_primary(uris, wanted).await).await;
@@ -286,14 +298,7 @@ impl ReplicaSet {
                 }
                 tokio::time::sleep(ASK_EVERY).await;
             }
-            loop {
-                let primary = find_primary(uris.clone(), |_| true).await?;
-                match wait_until_followed(&uris[primary]).await {
-                    // On a busy machine heartbeats come late, and there is another election.
-                    Err(_) if Instant::now() < deadline => {}
-                    ended => return ended,
-                }
-            }
+            wait_until_all_follow(uris, deadline).await
         })
     }
 }
@@ -303,6 +308,18 @@ impl Drop for ReplicaSet {
         // Without a majority the others would begin elections while they wait for their end.
         for node in &self.nodes {
             node.kill();
+        }
+    }
+}
+
+/// Waits until there is a primary, and all nodes follow it.
+async fn wait_until_all_follow(uris: Vec<String>, deadline: Instant) -> Result<(), Error> {
+    loop {
+        let primary = find_primary(uris.clone(), |_| true).await?;
+        match wait_until_followed(&uris[primary]).await {
+            // On a busy machine heartbeats come late, and there is another election.
+            Err(_) if Instant::now() < deadline => {}
+            ended => return ended,
         }
     }
 }
