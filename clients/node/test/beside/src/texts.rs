@@ -3,7 +3,7 @@
 use std::io::{self, BufRead};
 use std::time::Duration;
 
-use mongo_lease::{LeaseManager, MemoryStore, ScheduledJob, Tuning};
+use mongo_lease::{Lease, LeaseManager, MemoryStore, Result, ScheduledJob, Tuning};
 use serde_json::{Value, json};
 
 use crate::Failed;
@@ -18,11 +18,40 @@ pub(crate) async fn tell() -> Result<(), Failed> {
 }
 
 async fn text(case: &Value) -> Option<String> {
-    let store = MemoryStore::new();
-    let time = |of: &Value| of.as_f64().map(|millis| Duration::from_secs_f64(millis / 1_000.0));
-    let number = |of: &Value| of.as_u64().and_then(|it| u32::try_from(it).ok());
-    let manager = &case["manager"];
-    let mut builder = LeaseManager::in_memory(&store);
+    refusal(case).await.err().map(|error| error.to_string())
+}
+
+fn time(of: &Value) -> Option<Duration> {
+    of.as_f64().map(|millis| Duration::from_secs_f64(millis / 1_000.0))
+}
+
+fn number(of: &Value) -> Option<u32> {
+    of.as_u64().and_then(|it| u32::try_from(it).ok())
+}
+
+async fn refusal(case: &Value) -> Result<()> {
+    let leases = manager(&case["manager"]).await?;
+    let name = case["name"].as_str().unwrap_or("a");
+    if let Some(names) = case["names"].as_array() {
+        let names = names.iter().filter_map(Value::as_str);
+        drop(leases.acquire_all(names).wait(Duration::ZERO).await?);
+    } else if let Some(of) = case["job"].as_object() {
+        let mut job = ScheduledJob::new(&leases, name);
+        if let Some(shortest) = of.get("atLeast").and_then(time) {
+            job = job.at_least(shortest);
+        }
+        if let Some(longest) = of.get("atMost").and_then(time) {
+            job = job.at_most(longest);
+        }
+        drop(job.run(async |_lease| ()).await?);
+    } else {
+        drop(acquire(&leases, name, &case["call"]).await?);
+    }
+    Ok(())
+}
+
+async fn manager(manager: &Value) -> Result<LeaseManager> {
+    let mut builder = LeaseManager::in_memory(&MemoryStore::new());
     let mut tuning = Tuning::default();
     if let Some(text) = manager["collection"].as_str() {
         builder = builder.collection(text);
@@ -48,27 +77,10 @@ async fn text(case: &Value) -> Option<String> {
     if let Some(number) = number(&manager["maxWaiting"]) {
         tuning = tuning.max_waiting(number);
     }
-    let leases = match builder.tuning(tuning).build().await {
-        Ok(leases) => leases,
-        Err(error) => return Some(error.to_string()),
-    };
-    if let Some(names) = case["names"].as_array() {
-        let names = names.iter().filter_map(Value::as_str);
-        let refused = leases.acquire_all(names).wait(Duration::ZERO).await.err();
-        return refused.map(|error| error.to_string());
-    }
-    let call = &case["call"];
-    let name = case["name"].as_str().unwrap_or("a");
-    if let Some(of) = case["job"].as_object() {
-        let mut job = ScheduledJob::new(&leases, name);
-        if let Some(shortest) = of.get("atLeast").and_then(&time) {
-            job = job.at_least(shortest);
-        }
-        if let Some(longest) = of.get("atMost").and_then(&time) {
-            job = job.at_most(longest);
-        }
-        return job.run(async |_lease| ()).await.err().map(|error| error.to_string());
-    }
+    builder.tuning(tuning).build().await
+}
+
+async fn acquire(leases: &LeaseManager, name: &str, call: &Value) -> Result<Lease> {
     let mut acquire = match number(&call["limit"]) {
         Some(limit) => leases.semaphore(name, limit).acquire(),
         None => leases.acquire(name),
@@ -98,5 +110,5 @@ async fn text(case: &Value) -> Option<String> {
         let text = "x".repeat(usize::try_from(bytes).unwrap_or(0));
         acquire = acquire.metadata(mongo_lease::mongodb::bson::doc! { "text": text });
     }
-    acquire.wait(Duration::ZERO).await.err().map(|error| error.to_string())
+    acquire.wait(Duration::ZERO).await
 }
