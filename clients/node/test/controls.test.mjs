@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { describe, test } from 'node:test';
 
 const here = fileURLToPath(new URL('..', import.meta.url));
@@ -290,7 +290,7 @@ function withMistake(number, [, file, text, mistaken]) {
   const folder = join(here, '.test', `control-${number}`);
   rmSync(folder, { recursive: true, force: true });
   for (const part of ['package.json', 'index.mjs', 'dist', 'test']) {
-    const filter = (path) => !path.includes('beside');
+    const filter = (path) => !/beside|tarball/.test(relative(here, path));
     cpSync(join(here, part), join(folder, part), { recursive: true, filter });
   }
   mkdirSync(join(folder, 'node_modules'));
