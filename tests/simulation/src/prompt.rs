@@ -7,6 +7,7 @@ use std::mem;
 use mongo_lease_checker::changes::{Change, State};
 use mongo_lease_checker::history::{Ending, TransactionEnd, What};
 use mongo_lease_checker::{Call, Hold, MILLI, Nanos, SECOND};
+use mongo_lease_core::rules::slots::LANES_MIN;
 
 use crate::promises::{Sight, seat_of};
 use crate::transactions::LeftOpen;
@@ -43,11 +44,20 @@ impl Sight<'_> {
             let late = ended + hold.ttl_ms * MILLI * 2 / 5 + 2 * COMMAND + LOOK + self.clocks();
             let gone = [hold.let_go, hold.lost, self.facts.deaths.get(hold.by).copied()];
             let is_known = gone.into_iter().flatten().any(|at| at <= late);
+            let is_known = is_known || self.are_slots_taken((ended, late));
             if !is_known && self.is_calm(hold.by, ended, late) {
                 let text = format!("{} believes in {}, which is gone", hold.call, hold.name);
                 self.add("Known", late, (hold.name, hold.call), text);
             }
         }
+    }
+
+    /// Whether a manager with too few slots for lanes may have had one taken by a command that a transaction blocked.
+    /// All other commands wait behind that one.
+    fn are_slots_taken(&self, (from, to): (Nanos, Nanos)) -> bool {
+        let mut blockages = self.history.blockages.iter();
+        self.plan.in_flight_max < LANES_MIN
+            && blockages.any(|it| it.times.start < to && from < it.times.end)
     }
 
     /// A call that waits hears at once that a release has handed the lease to it, and where the stream is being opened

@@ -112,7 +112,7 @@ fn each_example_is_told_of_and_tested() {
             continue;
         };
         assert!(index.contains(&format!("cargo run --example {name}")), "{name}");
-        let is_run = ["assert_prints(", "example("]
+        let is_run = ["assert_prints(", "assert_prints_with(", "example("]
             .iter()
             .any(|call| tests.contains(&format!("{call}\"{name}\"")));
         assert!(is_run, "no test runs {name}");
