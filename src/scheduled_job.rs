@@ -6,6 +6,8 @@ use mongo_lease_core::info::LeaseInfo;
 use serde::Serialize;
 
 use crate::acquire::{Acquire, Attempt};
+#[cfg(doc)]
+use crate::error::Error;
 use crate::error::Result;
 use crate::lease::Lease;
 use crate::manager::LeaseManager;
