@@ -27,7 +27,8 @@ export type Fenced =
   | { outcome: 'noSuchDocument' };
 
 const OPTIONS: Options<FencedOptions> = { field: 'string', upsert: 'boolean', session: 'session' };
-const NO_COLLECTION = "must be a `Collection` of the package `mongodb`, or a Mongoose model's";
+const NO_COLLECTION =
+  'must be a `Collection` of the package `mongodb`, such as `Model.collection`; a Mongoose model itself casts the token';
 
 // A transaction has concerns of its own.
 const WRITING = { writeConcern: { w: 'majority', journal: true } } as const;
@@ -103,7 +104,9 @@ function optionsOf(collection: Partial<Pick<Collection, 'bsonOptions'>>): BSONSe
 
 function isCollection(collection: unknown): boolean {
   const { updateOne, findOne } = (collection ?? {}) as Partial<Collection>;
-  return typeof updateOne === 'function' && typeof findOne === 'function';
+  // A model is a function. It drops a field that its schema has not, and so every token.
+  const isObject = typeof collection === 'object';
+  return isObject && typeof updateOne === 'function' && typeof findOne === 'function';
 }
 
 /** By what it says, and not by its class: the collection may be of another copy of the driver, as Mongoose's is. */

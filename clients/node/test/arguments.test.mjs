@@ -622,3 +622,15 @@ test("a user's mock can throw each error of the package", () => {
   class Own extends LeaseLostError {}
   assert.deepEqual(shown(new Own('own')), ['Own', 'own', 'LOST', false]);
 });
+
+test('a fenced write goes to a collection, and not to a model, which drops the token', async () => {
+  const Invoice = mongoose.model('Fenced', new mongoose.Schema({ state: String }));
+  const write = (to) => fencedUpdate(to, { _id: 1 }, { $set: { state: 'sent' } }, 1n);
+  assert.match(
+    await refusal(() => write(Invoice)),
+    /^INVALID_OPTION collection: collection: must be/,
+  );
+  // Its collection is taken: no connection is open, so the write itself fails.
+  mongoose.set('bufferTimeoutMS', 1);
+  assert.doesNotMatch(await refusal(() => write(Invoice.collection)), /INVALID_OPTION/);
+});
