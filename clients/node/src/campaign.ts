@@ -1,5 +1,6 @@
 // Elections: of all processes that campaign for a name, one leads, and its work stops before its lease ends.
 
+import { inspect } from 'node:util';
 import type { Document } from 'mongodb';
 import { type Fault, Rules } from './core';
 import type { Engine } from './engine';
@@ -121,7 +122,9 @@ export class Leadership {
       // A release that is not confirmed is retried in the background. One of a lost lease is not waited for.
       const isHeld = lease.isValid();
       const releasing = this.release().catch(() => undefined);
-      if (isHeld) await releasing;
+      // A program that ends by the error of a close ends behind the releases.
+      if (this.engine.isClosing) await this.engine.close();
+      else if (isHeld) await releasing;
     }
   }
 
@@ -138,6 +141,10 @@ export class Leadership {
   toJSON(): ReturnType<Lease['toJSON']> & { stopReason?: StopReason } {
     const { reason } = this;
     return { ...this.lease.toJSON(), ...(reason && { stopReason: reason }) };
+  }
+
+  [inspect.custom](): string {
+    return `Leadership ${inspect(this.toJSON(), { breakLength: Infinity })}`;
   }
 
   /** @internal The remaining time of the lease at which the leader has to stop. */

@@ -315,9 +315,14 @@ export class Engine {
     const leases = this.renewer.leases();
     for (const lease of leases) if (lease.end()) lease.tellReleased();
     const left = new Set(leases);
+    let released = 0;
     const ending = leases.map((lease) =>
       lease.release().then(
-        () => left.delete(lease),
+        (outcome) => {
+          left.delete(lease);
+          // Somebody else may have ended it meanwhile.
+          if (outcome === 'released') released += 1;
+        },
         () => {},
       ),
     );
@@ -330,7 +335,7 @@ export class Engine {
     runner.close();
     this.events.close();
     return {
-      released: leases.length - left.size,
+      released,
       leftToExpire: [...left].map((lease) => lease.name),
       commandsLeft: runner.underWay,
     };

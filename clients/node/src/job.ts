@@ -1,5 +1,6 @@
 // Jobs that every process starts, and that one process runs.
 
+import { inspect } from 'node:util';
 import type { Document } from 'mongodb';
 import { Wake } from './clock';
 import { Rules } from './core';
@@ -155,6 +156,15 @@ export class Job {
     check('work', work, 'function');
     const ticks = new Ticks(this, this.engine, this.every, work, options);
     await ticks.untilEnd();
+  }
+
+  toJSON(): { name: string; every?: number } {
+    const { name, every } = this;
+    return { name, ...(every !== undefined && { every }) };
+  }
+
+  [inspect.custom](): string {
+    return `Job ${inspect(this.toJSON())}`;
   }
 
   /** @internal The same job, whose attempts end with this signal. */

@@ -160,7 +160,9 @@ export class LeaseManager {
       // A release that is not confirmed is retried in the background. That of a lost lease delays the news of no loss.
       const isHeld = lease.isValid();
       const releasing = lease.release().catch(() => undefined);
-      if (isHeld) await releasing;
+      // A program that ends by the error of a close ends behind the releases.
+      if (this.engine.isClosing) await this.engine.close();
+      else if (isHeld) await releasing;
     }
   }
 

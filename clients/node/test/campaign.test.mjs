@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { inspect } from 'node:util';
 import { inMemory } from '../index.mjs';
 
 const NAME = 'leader';
@@ -280,4 +281,10 @@ test('a term leaves no listener at its signal, and no timer', async () => {
   assert.equal(listeners, 0);
   await leases.close();
   assert.equal(store.clock.timers.size, 0);
+});
+
+test('a leadership shows its lease, and not its engine', async () => {
+  const leadership = await inMemory().manager().campaign(NAME);
+  const shown = inspect(leadership);
+  assert.match(shown, /^Leadership { name: '.*', token: '\d+', valid: true, remaining: [\d.]+ }$/);
 });

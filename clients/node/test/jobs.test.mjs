@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { inspect } from 'node:util';
 import { inMemory } from '../index.mjs';
 
 const MINUTE = 60_000;
@@ -397,4 +398,10 @@ test('a close ends the ticks, and the run is told', async () => {
     await refusal(() => leases.job('job', { every: 1000 }).start(() => 1)),
     await refusal(() => leases.acquire('x')),
   );
+});
+
+test('a job shows its name and its period, and not its engine', () => {
+  const job = inMemory().manager().job('report', { every: MINUTE });
+  assert.equal(inspect(job), "Job { name: 'report', every: 60000 }");
+  assert.equal(JSON.stringify(job), '{"name":"report","every":60000}');
 });

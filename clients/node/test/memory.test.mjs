@@ -182,3 +182,33 @@ test('a store ends a lease in place of its holder, which learns it at its next r
     ['takenOver', 'removed'],
   );
 });
+
+test('a close tells the work of its leases at once, and ends its call behind the release', async () => {
+  const store = inMemory();
+  const leases = store.manager();
+  let signal;
+  let hasEnded = false;
+  const working = leases.withLease('x', (lease) => {
+    ({ signal } = lease);
+    return new Promise(() => undefined);
+  });
+  const ended = assert.rejects(working, { code: 'LOST', reason: 'released' });
+  ended.then(() => (hasEnded = true));
+  await store.advance(0);
+  store.hang();
+  const closing = leases.close();
+  await store.advance(0);
+  assert.deepEqual([signal.aborted, hasEnded], [true, false]);
+  store.goOn();
+  await ended;
+  assert.equal((await closing).released, 1);
+});
+
+test('a close counts what it has released, and not what somebody else has', async () => {
+  const store = inMemory();
+  const [leases, other] = [store.manager(), store.manager()];
+  await leases.acquire('mine');
+  const { value } = await leases.acquire('x');
+  assert.equal(await other.release('x', value), 'released');
+  assert.deepEqual(await leases.close(), { released: 1, leftToExpire: [], commandsLeft: 0 });
+});
