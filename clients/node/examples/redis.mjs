@@ -1,5 +1,6 @@
 // `lock` and `unlock` as Redis users have them: `SET key value NX PX ttl`, and the script that deletes the key where it
-// still has the value. Nothing prolongs such a lock.
+// still has the value. Such a lock is not renewed. A second `lock` with the same value is refused as in Redis, but begins
+// the ttl anew.
 
 /** Both functions, for leases of this manager. */
 export function redisLike(leases) {

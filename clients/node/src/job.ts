@@ -147,8 +147,8 @@ export class Job {
    * begins with the next tick. It ends when its signal is aborted or the manager is closed.
    *
    * The server's clock says which tick it is, and the name stays taken until the tick ends. `tick` is its number: it
-   * begins at `tick * every`, in milliseconds since 1970. A tick is left out while an
-   * earlier run lasts, and where no process can reach the database when it begins.
+   * begins at `tick * every`, in milliseconds since 1970. A tick is left out while an earlier run lasts, and where no
+   * process can reach the database when it begins.
    */
   async start(
     work: (lease: Lease, tick: number) => unknown,

@@ -150,3 +150,25 @@ test('a leader steps down for a Rust process that waits, and is told before its 
   assert.ok(won.lease.isValid());
   await won.release();
 });
+
+test('a transaction that guards each lease of a set commits only while all are held', async (t) => {
+  const world = World.of(t);
+  const client = world.client();
+  const papers = world.db(client).collection('papers');
+  await world.db(client).createCollection('papers');
+  const accounts = await world.manager({}, client).acquireAll(['account:7', 'account:3']);
+  const transfer = () =>
+    client.withSession((session) =>
+      session.withTransaction(async () => {
+        for (const lease of accounts) await lease.guard(session);
+        await papers.insertOne({ to: 'account:3' }, { session });
+      }),
+    );
+  await transfer();
+  assert.equal(await papers.countDocuments(), 1);
+  // Its holder has not heard of it, and still believes in both.
+  const { value } = accounts.get('account:7');
+  assert.equal(await world.manager().release('account:7', value), 'released');
+  await assert.rejects(transfer(), { code: 'LOST' });
+  assert.equal(await papers.countDocuments(), 1);
+});
