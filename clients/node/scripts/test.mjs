@@ -33,7 +33,9 @@ const QUICK = [
   'memory',
   'own-value',
   'several',
+  'shape',
   'texts',
+  'turns',
 ];
 
 const here = resolve(dirname(fileURLToPath(import.meta.url)), '..');

@@ -15,19 +15,11 @@ import {
 import type { Engine } from './engine';
 import { AttemptError, toError } from './errors';
 import { Lease } from './lease';
-import type { ReleaseStep } from './release';
+import { GIVE_BACK, type Likely } from './release';
 import { type Policy, type Stop, Stopped, untilAnswered } from './retry';
 import type { Attempt, AttemptTime } from './runner';
 
 const DUPLICATE_KEY = 11_000;
-
-/** How a release finds its grant; see `release.ts`. */
-export const GIVE_BACK: Record<string, ReleaseStep[]> = {
-  alone: ['delete', 'anywhere'],
-  besideOthers: ['besideOthers', 'delete', 'anywhere'],
-  maybeAlone: ['delete', 'heldOrQueued'],
-  maybeQueued: ['heldOrQueued'],
-};
 
 export class Call {
   readonly attempts: Attempts;
@@ -172,8 +164,8 @@ export class Call {
       if (stop.isStopped) throw new Stopped();
       now = engine.clock.now();
     }
-    const hint = holding.isAlone(reply) ? 'alone' : 'besideOthers';
-    return this.hold(holding, token, hint, false, reply.sent(), now);
+    const likely = holding.isAlone(reply) ? 'alone' : 'besideOthers';
+    return this.hold(holding, token, likely, false, reply.sent(), now);
   }
 
   /** Makes a lease of a promotion that is valid for `term` milliseconds at first. */
@@ -189,7 +181,7 @@ export class Call {
   private hold(
     holding: Holding,
     token: bigint,
-    hint: string,
+    likely: Likely,
     isPromotion: boolean,
     sent: number,
     now: number,
@@ -201,7 +193,7 @@ export class Call {
     // In most cases the call can bring no other grant, and the lease need not remember it.
     const call = attempts.hasOneGrantOnly(isPromotion, sent) ? undefined : this;
     if (!attempts.accept(holding.grantId(), isPromotion, sent)) return undefined;
-    const lease = new Lease(engine, holding, token, GIVE_BACK[hint], call);
+    const lease = new Lease(engine, holding, token, likely, call);
     engine.renewer.add(lease);
     this.lease = lease;
     lease.report((name, granted) => ({ event: 'granted', name, token: granted }));
@@ -212,14 +204,14 @@ export class Call {
     if (cleanup === Cleanup.Nothing) return;
     const { engine, request, attempts } = this;
     const isExclusive = request.isExclusive();
-    let steps = 'maybeQueued';
+    let likely: Likely = 'maybeQueued';
     if (cleanup === Cleanup.GiveBack) {
-      if (this.waits) steps = isExclusive ? 'maybeAlone' : 'maybeQueued';
-      else steps = isExclusive ? 'alone' : 'besideOthers';
+      if (this.waits) likely = isExclusive ? 'maybeAlone' : 'maybeQueued';
+      else likely = isExclusive ? 'alone' : 'besideOthers';
     }
     // An unrenewed grant lasts no longer than this, and a queue entry expires earlier.
     const until = engine.clock.now() + request.lasts() * 1e3;
-    engine.releaser.inBackground(attempts.toGiveBack(), GIVE_BACK[steps], until);
+    engine.releaser.inBackground(attempts.toGiveBack(), GIVE_BACK[likely], until);
   }
 }
 

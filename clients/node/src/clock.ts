@@ -19,6 +19,7 @@ export function real<Of extends object, Name extends keyof Of & string>(
 // A browser's, which a test may have as the global ones, keep any process alive.
 const setTimeout = real(timers, 'setTimeout');
 const clearTimeout = real(timers, 'clearTimeout');
+const setImmediate = real(timers, 'setImmediate');
 const RealDate = real(globalThis, 'Date');
 const wallMillis = (): number => RealDate.now();
 const hrtime = real(process, 'hrtime').bind(process);
@@ -37,6 +38,8 @@ export interface Clock {
   readonly lag: number;
   /** Calls back at this moment or soon after it. Returns what cancels it. */
   timer(at: number, callback: () => void): () => void;
+  /** Calls back in the next turn of the event loop. */
+  soon(callback: () => void): void;
   /** The same clock for work that no caller waits for: its timers keep no process alive. */
   readonly background: Clock;
 }
@@ -48,6 +51,9 @@ const SLEEP_MAX_MS = 1000;
 const TIMEOUT_MAX_MS = 2 ** 31 - 1;
 // A clock that counts in hundredths of a second seems to gain as much.
 const SUSPENSION_MICROS = 50_000;
+// For so long no look at the second clock is needed, unless the wall clock has gained more than this on Node's.
+const LOOK_AGAIN_MICROS = 100_000;
+const WALL_MICROS = 2_000;
 
 /** One that waits for a moment. */
 interface Timer {
@@ -64,37 +70,54 @@ interface Timer {
  * machine's uptime (CLOCK_BOOTTIME), elsewhere the wall clock. By how much the second one has gained is added, and
  * never taken away: of two clocks that disagree, the one counts that says that more time has passed. The second clock
  * is coarse, so what is sent counts from that much earlier.
+ *
+ * A look at the uptime costs several microseconds. So a look counts for a tenth of a second, unless the wall clock, which
+ * costs nothing, says that the machine has slept meanwhile.
  */
 export class SystemClock implements Clock {
   private readonly second: () => number;
+  private readonly monotonic = monotonicMicros;
+  private readonly wall = (): number => wallMillis() * 1e3;
   private readonly resolution: number;
   readonly lag: number;
   readonly background: Clock;
   private gained = -Infinity;
+  private wallAhead = 0;
+  private lookAgainAt = -Infinity;
   private readonly timers = new Set<Timer>();
   private looking: NodeJS.Timeout | undefined;
 
   constructor() {
     const isLinux = process.platform === 'linux';
-    this.second = isLinux ? () => os.uptime() * 1e6 : () => wallMillis() * 1e3;
+    this.second = isLinux ? () => os.uptime() * 1e6 : () => this.wall();
     // /proc/uptime has hundredths of a second. The wall clock of Windows has up to 16 ms.
-    this.resolution = isLinux ? 10_000 : 16_000;
+    this.resolution = (isLinux ? 10_000 : 16_000) + WALL_MICROS;
     // Moments are whole microseconds.
     this.lag = (this.resolution + 1) / 1e3;
     this.background = new BackgroundClock(this);
   }
 
   now(): number {
+    const wall = this.wall();
+    // Read after the other clock, so that the time between both is not counted as gained.
+    const monotonic = this.monotonic();
+    const hasJumped = Math.abs(wall - monotonic - this.wallAhead) > WALL_MICROS;
+    if (!hasJumped && monotonic < this.lookAgainAt) return Math.ceil(monotonic + this.gained);
+    return this.look(wall - monotonic);
+  }
+
+  private look(wallAhead: number): number {
     const second = this.second();
-    // Read after the second clock, so that the time between both is not counted as gained.
-    const monotonic = monotonicMicros();
+    const monotonic = this.monotonic();
     this.gained = Math.max(this.gained, second - monotonic);
+    this.wallAhead = wallAhead;
+    this.lookAgainAt = monotonic + LOOK_AGAIN_MICROS;
     return Math.ceil(monotonic + this.gained);
   }
 
   rough(): number {
     if (this.gained === -Infinity) return this.now();
-    return Math.ceil(monotonicMicros() + this.gained);
+    return Math.ceil(this.monotonic() + this.gained);
   }
 
   sent(): number {
@@ -103,6 +126,10 @@ export class SystemClock implements Clock {
 
   timer(at: number, callback: () => void): () => void {
     return this.set(at, callback, false);
+  }
+
+  soon(callback: () => void): void {
+    setImmediate(callback);
   }
 
   /** @internal A timer, of which a background one keeps no process alive. */
@@ -171,6 +198,10 @@ class BackgroundClock implements Clock {
 
   timer(at: number, callback: () => void): () => void {
     return this.of.set(at, callback, true);
+  }
+
+  soon(callback: () => void): void {
+    this.of.soon(callback);
   }
 
   get background(): Clock {

@@ -23,6 +23,7 @@ import {
   randomHex,
 } from './runner';
 import { onAbort, throwIfAborted } from './signals';
+import { Turns } from './turns';
 import { Waiters } from './waiters';
 import { Watcher } from './watcher';
 
@@ -42,6 +43,9 @@ export class Engine {
   readonly releaser: Releaser;
   readonly localQueues = new LocalQueues();
   readonly events = new Events();
+  /** Of calls that begin, and of those that end. */
+  readonly beginnings: Turns;
+  readonly ends: Turns;
   readonly waiters: Waiters;
   readonly maxClockSkew: number;
   hasOplog = true;
@@ -52,6 +56,7 @@ export class Engine {
   /** Why an index could not be made, as the database said it. */
   private whyNotMade: string | undefined;
   private closing: Promise<CloseReport> | undefined;
+  private readonly times = new Map<string, number>();
   private readonly closingCallbacks = new Set<() => void>();
   private readonly options: ManagerOptions;
 
@@ -61,13 +66,15 @@ export class Engine {
     const process_ = `@${hostname()}:${process.pid}`;
     this.manager = refusedAsError(() => new Manager(settingsOf(options), randomHex(12), process_));
     this.collection = this.manager.collection();
-    this.maxClockSkew = this.manager.time('max_clock_skew');
+    this.maxClockSkew = this.time('max_clock_skew');
     this.runner = new Runner(backend, this.manager, slotsOf(options, backend, this.manager));
     this.clock = backend.clock;
+    this.beginnings = new Turns(this.clock);
+    this.ends = new Turns(this.clock);
     this.releaser = new Releaser(this.runner);
     this.renewer = new Renewer(this);
     const heart = new Heart(this);
-    const waiterTtl = this.manager.time('waiter_ttl');
+    const waiterTtl = this.time('waiter_ttl');
     this.waiters = new Waiters(this.clock, waiterTtl, (due) => heart.beat(due));
   }
 
@@ -106,7 +113,7 @@ export class Engine {
   }
 
   private async start(): Promise<void> {
-    const buildMs = this.manager.time('build_timeout');
+    const buildMs = this.time('build_timeout');
     const policy = this.policy(buildMs);
     try {
       const isLost = (failure: Failure): boolean => failure.isOutOfReach();
@@ -252,16 +259,23 @@ export class Engine {
     }
   }
 
+  /** How long an option of the manager lasts, in milliseconds. */
+  time(option: string): number {
+    const known = this.times.get(option) ?? this.manager.time(option);
+    this.times.set(option, known);
+    return known;
+  }
+
   /** The limits of a command, by default two attempts. */
   policy(milliseconds?: number): Policy {
-    const attemptTimeout = this.manager.time('attempt_timeout');
+    const attemptTimeout = this.time('attempt_timeout');
     const wait = milliseconds ?? attemptTimeout * 2;
     return { attemptTimeout, deadline: this.clock.rough() + wait * 1e3 };
   }
 
   /** How long a holder waits for its release: not for long if it has been told already that the lease is lost. */
   releasePolicy(isLost: boolean): Policy {
-    const releaseMs = this.manager.time('release_timeout');
+    const releaseMs = this.time('release_timeout');
     return this.policy(isLost ? Math.min(releaseMs, Constants.lostReleaseTimeout()) : releaseMs);
   }
 
@@ -281,6 +295,19 @@ export class Engine {
 
   noteContended(name: string, isTrue: boolean): void {
     this.manager.noteContended(name, this.clock.rough(), isTrue);
+  }
+
+  /** Notes that calls wait for a lease that is held here. */
+  noteAwaited(name: string): void {
+    this.manager.noteAwaited(name, this.clock.rough(), true);
+  }
+
+  /** Whether calls were found to wait for a lease that is released now. What is known of them ends with it. */
+  takeAwaited(name: string): boolean {
+    const now = this.clock.rough();
+    const isAwaited = this.manager.isAwaited(name, now);
+    if (isAwaited) this.manager.noteAwaited(name, now, false);
+    return isAwaited;
   }
 
   isBlocked(name: string): boolean {
@@ -307,7 +334,7 @@ export class Engine {
 
   private async closeNow(): Promise<CloseReport> {
     const { clock, runner } = this;
-    const deadline = clock.now() + this.manager.time('shutdown_timeout') * 1e3;
+    const deadline = clock.now() + this.time('shutdown_timeout') * 1e3;
     this.isClosing = true;
     runner.closeAcquires();
     this.waiters.abandonAll();

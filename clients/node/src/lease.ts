@@ -3,14 +3,14 @@
 import { inspect } from 'node:util';
 import type { ClientSession } from 'mongodb';
 import { asLeaseError, type Call } from './call';
-import { Fault, type Holding } from './core';
+import { Fault, type Holding, type Target } from './core';
 import type { AnySession } from './driver';
 import type { Engine } from './engine';
 import { type LostReason, invalidOption, toError, withCaller } from './errors';
 import type { LeaseEvent } from './events';
 import { check } from './options';
 import type { Released } from './outcomes';
-import type { ReleaseStep } from './release';
+import { GIVE_BACK, type Likely, type ReleaseStep } from './release';
 import { oneAttempt, untilAnswered } from './retry';
 import type { Attempt, AttemptTime } from './runner';
 import { Transactions, type Work } from './transaction';
@@ -54,7 +54,7 @@ export class Lease {
     /** @internal */
     readonly holding: Holding,
     private readonly grantedToken: bigint,
-    private readonly steps: ReleaseStep[],
+    private readonly likely: Likely,
     private readonly call: Call | undefined,
   ) {}
 
@@ -277,13 +277,15 @@ export class Lease {
     const { clock, releaser } = engine;
     engine.renewer.remove(this);
     const now = clock.now();
-    const wasValid = holding.isValid(now);
+    const wasValid = this.isGivenBack === true;
     // A close has ended it already.
     const isLost = !wasValid && holding.endedBy() !== 'released';
     const isOwnEnd = this.end();
-    const target = holding.toRelease(now);
-    const steps: ReleaseStep[] = target.keepsName() ? ['later'] : this.steps;
     const policy = engine.releasePolicy(isLost);
+    const turn = engine.ends.next();
+    if (turn) await turn;
+    const target = holding.toRelease(now);
+    const steps = this.stepsTo(target);
     try {
       const released = await releaser.release(target, steps, policy, wasValid);
       if (released === 'released') this.tellReleased();
@@ -296,6 +298,12 @@ export class Lease {
     } finally {
       this.call?.settle();
     }
+  }
+
+  private stepsTo(target: Target): ReleaseStep[] {
+    const isAwaited = this.engine.takeAwaited(target.name());
+    if (target.keepsName()) return ['later'];
+    return GIVE_BACK[isAwaited && this.likely === 'alone' ? 'besideOthers' : this.likely];
   }
 
   /** Releases the lease at the end of a block: `await using lease = await leases.acquire(name)`. */

@@ -60,7 +60,7 @@ export class LeaseManager {
   async ready(): Promise<void> {
     const { engine } = this;
     try {
-      await engine.ready(engine.policy(engine.manager.time('build_timeout')).deadline);
+      await engine.ready(engine.policy(engine.time('build_timeout')).deadline);
     } catch (error) {
       throw asLeaseError(error);
     }
@@ -69,15 +69,16 @@ export class LeaseManager {
   /** Acquires a lease, and waits for it, by default for up to 30 s. */
   async acquire(name: string, options: AcquireOptions = {}): Promise<Lease> {
     const { engine } = this;
-    const { signal, wait = engine.manager.time('wait'), ...rest } = checkAcquireOptions(options);
-    const make = this.requests(name, rest, wait > 0);
+    const { signal, wait = engine.time('wait'), ...rest } = checkAcquireOptions(options);
+    const started = engine.clock.rough();
+    const beginning = this.beginning(name, rest, wait > 0);
+    const make = beginning instanceof Promise ? await beginning : beginning;
     throwIfAborted(signal);
     if (wait === 0) {
       const outcome = await this.askOnce(make, signal);
       if (outcome instanceof Lease) return outcome;
       throw toError(Fault.busy(engine.infoOf(outcome) as Info));
     }
-    const started = engine.clock.rough();
     return this.untilGranted(name, make, started, started + wait * 1e3, signal);
   }
 
@@ -108,7 +109,7 @@ export class LeaseManager {
   async acquireAll(names: string[], options: AcquireAllOptions = {}): Promise<LeaseSet> {
     const { engine } = this;
     const [sorted, checked] = refusedAsError(() => checkAll(names, options));
-    const { signal, wait = engine.manager.time('wait'), ...each } = checked;
+    const { signal, wait = engine.time('wait'), ...each } = checked;
     // The options are refused before anything is sent.
     this.requests(sorted[0], each, wait > 0);
     throwIfAborted(signal);
@@ -126,7 +127,8 @@ export class LeaseManager {
     options: Omit<AcquireOptions, 'wait'> = {},
   ): Promise<Lease | undefined> {
     const { signal, ...rest } = checkTryOptions(options);
-    const make = this.requests(name, rest, false);
+    const beginning = this.beginning(name, rest, false);
+    const make = beginning instanceof Promise ? await beginning : beginning;
     throwIfAborted(signal);
     const outcome = await this.askOnce(make, signal);
     return outcome instanceof Lease ? outcome : undefined;
@@ -256,7 +258,11 @@ export class LeaseManager {
     try {
       await engine.ready(engine.policy().deadline);
       const found = (await engine.look(command)).leases(engine.manager);
-      return (BSON.deserialize(found).list as object[]).map(toInfo);
+      const infos = (BSON.deserialize(found).list as object[]).map(toInfo);
+      for (const { name, heldHere, waiting } of infos) {
+        if (heldHere && waiting > 0) engine.noteAwaited(name);
+      }
+      return infos;
     } catch (error) {
       throw error instanceof Stopped ? toError(Fault.shutDown()) : asLeaseError(error);
     }
@@ -293,6 +299,19 @@ export class LeaseManager {
       });
     const first = make(true);
     return (hasOplog) => (hasOplog ? first : make(false));
+  }
+
+  /** The same, once it is this call's turn. */
+  private beginning(
+    name: string,
+    options: AcquireOptions,
+    waits: boolean,
+  ): MakeRequest | Promise<MakeRequest> {
+    const turn = this.engine.beginnings.next();
+    if (!turn) return this.requests(name, options, waits);
+    // The caller may change its document meanwhile.
+    const make = options.metadata === undefined ? undefined : this.requests(name, options, waits);
+    return turn.then(() => make ?? this.requests(name, options, waits));
   }
 
   private async askOnce(make: MakeRequest, signal?: AbortSignal): Promise<Lease | Reply> {

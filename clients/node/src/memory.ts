@@ -19,17 +19,11 @@ const NO_OPTIONS = 'a store has none: give them to `manager`';
 
 const setImmediate = real(timers, 'setImmediate');
 
-/** Waits until whatever can go on without time has gone on. */
-async function settle(): Promise<void> {
-  for (let turn = 0; turn < 8; turn += 1) {
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-}
-
 class MemoryClock implements Clock {
   readonly lag = 0;
   readonly background = this;
   private micros = 1_000_000;
+  private turnsAskedFor = 0;
   private readonly timers = new Map<object, { at: number; callback: () => void }>();
 
   now(): number {
@@ -51,6 +45,20 @@ class MemoryClock implements Clock {
     return () => void this.timers.delete(key);
   }
 
+  soon(callback: () => void): void {
+    this.turnsAskedFor += 1;
+    setImmediate(callback);
+  }
+
+  /** Waits until whatever can go on without time has gone on. */
+  private async settle(): Promise<void> {
+    let before = this.turnsAskedFor;
+    for (let turn = 0; turn < 8; turn += 1) {
+      await new Promise((resolve) => setImmediate(resolve));
+      if (this.turnsAskedFor > before) [turn, before] = [-1, this.turnsAskedFor];
+    }
+  }
+
   private fire(key: object): void {
     const timer = this.timers.get(key);
     this.timers.delete(key);
@@ -60,7 +68,7 @@ class MemoryClock implements Clock {
   async advance(micros: number): Promise<void> {
     const until = this.micros + micros;
     for (;;) {
-      await settle();
+      await this.settle();
       let at = Infinity;
       for (const timer of this.timers.values()) at = Math.min(at, timer.at);
       if (at > until) break;
@@ -70,7 +78,7 @@ class MemoryClock implements Clock {
       due.forEach(([key]) => this.fire(key));
     }
     this.micros = until;
-    await settle();
+    await this.settle();
   }
 }
 

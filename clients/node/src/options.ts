@@ -187,7 +187,8 @@ function isSession(value: unknown): boolean {
 
 /** @internal Whether a text has no half of a surrogate pair: UTF-8 has no form for it. */
 export function isWellFormed(text: string): boolean {
-  return Buffer.from(text, 'utf8').toString('utf8') === text;
+  // TypeScript's library of this target does not have it; every runtime of this package has.
+  return (text as unknown as { isWellFormed(): boolean }).isWellFormed();
 }
 
 /** Whether all texts in a document that can be serialized are well-formed. */

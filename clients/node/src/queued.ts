@@ -81,7 +81,7 @@ export class QueuedCall {
   private async untilTurn(): Promise<void> {
     while (!this.ticket.hasTurn) {
       this.checkCaller();
-      if (this.clock.now() >= this.deadline) throw this.timeout();
+      if (this.clock.now() >= this.deadline) throw await this.timeoutInTurn();
       await this.wake.until(this.clock, this.deadline);
     }
     this.checkCaller();
@@ -99,9 +99,10 @@ export class QueuedCall {
       this.checkCaller();
       switch (step) {
         case WaitStep.GiveUp:
-          throw this.timeout();
+          throw await this.timeoutInTurn();
         case WaitStep.Wait:
-          await this.wake.until(this.clock, this.waiter.wakeAt());
+          // What came together with the answer to an attempt has no wake-up of its own.
+          if (!this.hasNews()) await this.wake.until(this.clock, this.waiter.wakeAt());
           step = this.heard();
           break;
         case WaitStep.TakePromotion: {
@@ -119,6 +120,12 @@ export class QueuedCall {
         }
       }
     }
+  }
+
+  private hasNews(): boolean {
+    const slots = [this.slot, this.inherited?.slot];
+    const leads = this.isLed && this.ticket.ledBy === 0;
+    return leads || slots.some((slot) => slot?.promotion ?? slot?.mustRecheck);
   }
 
   /** What has woken this call: a promotion of its own is worth more than an attempt. */
@@ -196,6 +203,7 @@ export class QueuedCall {
     }
     // Before the query of the stream's state: when the stream ends, only calls marked as queued are told.
     slot.joined(reply.sent(), reply.token());
+    engine.noteAwaited(this.call.request.name());
     // A release by another program sends no event.
     const isNotified = reply.tellsItsEnd() && engine.waiters.hasStream;
     const { ledBy } = this.ticket;
@@ -212,7 +220,7 @@ export class QueuedCall {
   }
 
   private recheckEvery(): number {
-    return about(this.engine.manager.time('recheck_every'));
+    return about(this.engine.time('recheck_every'));
   }
 
   /** Gives up the place, or what is left of it: a queue entry goes to the next call. */
@@ -234,6 +242,11 @@ export class QueuedCall {
     // Does nothing when the grant was accepted: then the lease continues the call.
     call.abandon();
     ticket.leave();
+  }
+
+  private async timeoutInTurn(): Promise<Error> {
+    await this.engine.ends.next();
+    return this.timeout();
   }
 
   private timeout(source?: unknown): Error {

@@ -12,6 +12,17 @@ import { type Attempt, type AttemptTime, type Runner, randomHex } from './runner
 /** One command of a release. They are sent in turn until one of them matches. */
 export type ReleaseStep = 'delete' | 'besideOthers' | 'anywhere' | 'heldOrQueued' | 'later';
 
+/** The state in which a release is likely to find its grant. */
+export type Likely = 'alone' | 'besideOthers' | 'maybeAlone' | 'maybeQueued';
+
+/** The commands of a release, by that state. A wrong guess costs a command. */
+export const GIVE_BACK: Record<Likely, ReleaseStep[]> = {
+  alone: ['delete', 'anywhere'],
+  besideOthers: ['besideOthers', 'delete', 'anywhere'],
+  maybeAlone: ['delete', 'heldOrQueued'],
+  maybeQueued: ['heldOrQueued'],
+};
+
 export class Releaser {
   constructor(private readonly runner: Runner) {}
 

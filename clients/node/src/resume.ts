@@ -1,6 +1,6 @@
 // A lease that another process has detached is taken up here.
 
-import { GIVE_BACK, asLeaseError } from './call';
+import { asLeaseError } from './call';
 import { type Holding, type Manager, Resuming } from './core';
 import type { Engine } from './engine';
 import { invalidOption, toError } from './errors';
@@ -41,8 +41,8 @@ async function resumeNow(engine: Engine, resuming: Resuming): Promise<Lease> {
     throw asLeaseError(error);
   }
   if (!holding.isValid(clock.now())) throw toError(resuming.expired());
-  const steps = GIVE_BACK[isAlone ? 'alone' : 'besideOthers'];
-  const lease = new Lease(engine, holding, resuming.token(), steps, undefined);
+  const likely = isAlone ? 'alone' : 'besideOthers';
+  const lease = new Lease(engine, holding, resuming.token(), likely, undefined);
   if (engine.isClosing) {
     // A release that is not confirmed leaves it to its ttl.
     await lease.release().catch(() => undefined);

@@ -72,9 +72,10 @@ export function exact(bytes: Uint8Array): Document {
   return BSON.deserialize(bytes, EXACT);
 }
 
-/** The bytes of a reply that was read exactly. */
+/** The bytes of a reply that was read exactly, without what the driver alone needs. */
 export function bytesOf(document: Document): Uint8Array {
-  return BSON.serialize(document, { ignoreUndefined: true });
+  const told = { ...document, $clusterTime: undefined };
+  return BSON.serialize(told, { ignoreUndefined: true });
 }
 
 /** Fresh randomness of the operating system, as hexadecimal digits. None is kept: copies of a machine would share it. */

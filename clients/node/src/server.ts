@@ -16,6 +16,7 @@ import type { AnyDb, MongooseConnection } from './driver';
 import { invalidOption } from './errors';
 import { type Backend, EXACT, type News, type NewsStream, bytesOf, exact } from './runner';
 import { withMongoose } from './session';
+import { Documents } from './shape';
 
 // How long the server waits for an event before it sends an empty answer.
 const AWAIT_MS = Constants.streamAwait();
@@ -44,6 +45,7 @@ function unconfirmed(error: unknown): Document {
 export class ServerBackend implements Backend {
   readonly clock: Clock = new SystemClock();
 
+  private readonly documents = new Documents();
   private readonly db: Db;
   private readonly mongoose: MongooseConnection | undefined;
 
@@ -71,7 +73,7 @@ export class ServerBackend implements Backend {
     sent: number,
     maxTimeMs: number,
   ): Promise<Reply> {
-    const document = exact(command.build(collection, sent));
+    const document = this.documents.of(command, collection, sent);
     document.maxTimeMS = Long.fromNumber(maxTimeMs);
     await this.connected();
     const sending = this.db.command(document, STATED);

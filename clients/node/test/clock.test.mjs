@@ -6,15 +6,27 @@ import { createRequire } from 'node:module';
 
 const { SystemClock } = createRequire(import.meta.url)('../dist/clock.js');
 
-/** A clock whose second clock the test sets, in microseconds ahead of Node's own. */
-function clockAhead() {
+const nodesOwn = () => {
+  const [seconds, nanos] = process.hrtime();
+  return seconds * 1e6 + nanos / 1e3;
+};
+
+/** A clock whose other clocks the test sets, in microseconds ahead of Node's own. */
+function clockAhead(own = nodesOwn) {
   const clock = new SystemClock();
-  let ahead = 0;
+  let [ahead, wallAhead, looks] = [0, 0, 0];
+  clock.monotonic = own;
   clock.second = () => {
-    const [seconds, nanos] = process.hrtime();
-    return seconds * 1e6 + nanos / 1e3 + ahead;
+    looks += 1;
+    return own() + ahead;
   };
-  return { clock, suspend: (micros) => (ahead += micros) };
+  clock.wall = () => own() + wallAhead;
+  const setWall = (micros) => (wallAhead += micros);
+  const suspend = (micros) => {
+    ahead += micros;
+    setWall(micros);
+  };
+  return { clock, suspend, setWall, looks: () => looks };
 }
 
 test('it never goes back, and what is sent is not after now', () => {
@@ -35,6 +47,26 @@ test('a suspension counts, and a second clock that goes back does not', () => {
   assert.ok(after - before >= 5e6 && after - before < 6e6);
   suspend(-60e6);
   assert.ok(clock.now() >= after);
+});
+
+test('it looks at the second clock ten times a second, or where the wall clock has jumped', () => {
+  let time = 1e6;
+  const { clock, suspend, setWall, looks } = clockAhead(() => time);
+  for (let millis = 0; millis < 1000; millis += 1, time += 1000) assert.equal(clock.now(), time);
+  assert.equal(looks(), 10);
+  // Somebody sets the wall clock, and no time has passed by that.
+  setWall(60e6);
+  assert.deepEqual([clock.now(), looks()], [time, 11]);
+  assert.deepEqual([clock.now(), looks()], [time, 11]);
+  suspend(5e6);
+  assert.deepEqual([clock.now(), looks()], [time + 5e6, 12]);
+  // The machine sleeps, and somebody sets the wall clock back by just as much: the next look finds it.
+  suspend(5e6);
+  setWall(-5e6);
+  time += 99_999;
+  assert.equal(clock.now(), time + 5e6);
+  time += 1;
+  assert.equal(clock.now(), time + 10e6);
 });
 
 test('without a look it is behind after a suspension, and right after the next look', () => {

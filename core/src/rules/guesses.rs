@@ -26,6 +26,8 @@ pub enum Guess {
     Blocked,
     /// The name has a document, because it was used.
     Used,
+    /// Calls wait for the lease in its queue.
+    Awaited,
 }
 
 /// The form of a first attempt.
@@ -41,7 +43,7 @@ pub enum FastForm {
 #[derive(Clone, Debug, Default)]
 pub struct Guesses {
     /// By guess, each with the time when it was last found true.
-    names: [HashMap<Box<str>, Instant>; 3],
+    names: [HashMap<Box<str>, Instant>; 4],
     /// Whether a first attempt may insert blindly.
     may_insert: bool,
     /// How many more names are looked up, because an insert found a document.

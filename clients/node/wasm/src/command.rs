@@ -18,6 +18,7 @@ use crate::failed::{Failure, Fault, unconfirmed};
 use crate::failure::{Cause, Failure as Failed, decode_failure};
 use crate::options::check_name;
 use crate::reply::{Decoded, Reply};
+use crate::shape::Shaped;
 use crate::slots::Lane;
 use crate::store::Store;
 
@@ -52,11 +53,35 @@ where
 
 /// A command of any kind.
 #[wasm_bindgen]
-pub struct Command(pub(crate) Box<dyn AnyCommand>);
+pub struct Command(Kind);
+
+enum Kind {
+    Plain(Box<dyn AnyCommand>),
+    Shaped(Box<dyn Shaped>),
+}
 
 impl Command {
     pub(crate) fn of(command: impl AnyCommand + 'static) -> Command {
-        Command(Box::new(command))
+        Command(Kind::Plain(Box::new(command)))
+    }
+
+    /// One whose document JavaScript may make of another's.
+    pub(crate) fn shaped_of(command: impl Shaped + 'static) -> Command {
+        Command(Kind::Shaped(Box::new(command)))
+    }
+
+    fn any(&self) -> &dyn AnyCommand {
+        match &self.0 {
+            Kind::Plain(command) => &**command,
+            Kind::Shaped(command) => &**command,
+        }
+    }
+
+    pub(crate) fn shaped(&self) -> Option<&dyn Shaped> {
+        match &self.0 {
+            Kind::Plain(_) => None,
+            Kind::Shaped(command) => Some(&**command),
+        }
     }
 }
 
@@ -64,13 +89,13 @@ impl Command {
 impl Command {
     /// The lane in which it is sent. `is_blocked` for a command about one document that is known to be blocked.
     pub fn lane(&self, is_blocked: bool) -> Lane {
-        let lane = self.0.lane();
+        let lane = self.any().lane();
         if is_blocked { lane.blocked().into() } else { lane.into() }
     }
 
     /// The document that is sent, without `maxTimeMS`.
     pub fn build(&self, collection: &str, sent: f64) -> Vec<u8> {
-        bytes(&self.0.build(collection, instant(sent)))
+        bytes(&self.any().build(collection, instant(sent)))
     }
 
     /// The reply of the server.
@@ -81,7 +106,7 @@ impl Command {
         if let Some(failure) = unconfirmed(&read) {
             return Err(Failure(failure));
         }
-        let decoded = self.0.decode(&read, instant(sent));
+        let decoded = self.any().decode(&read, instant(sent));
         decoded.map(Reply).map_err(|error| Failure(decode_failure(error)))
     }
 
@@ -89,7 +114,7 @@ impl Command {
     #[wasm_bindgen(js_name = carryOut)]
     pub fn carry_out(&self, store: &mut Store, collection: &str, sent: f64, now_ms: f64) -> Reply {
         let mut leases = store.0.collection(collection, date_ms(now_ms));
-        Reply(self.0.carry_out(&mut leases, instant(sent)))
+        Reply(self.any().carry_out(&mut leases, instant(sent)))
     }
 
     /// Asks what kind of server this is.

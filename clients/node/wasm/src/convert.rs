@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::bson::{Bson, Document, Timestamp};
+use mongo_lease_core::bson::{Bson, Document, RawDocument, Timestamp};
 use mongo_lease_core::rules::Instant;
 
 use crate::error::Error;
@@ -62,7 +62,8 @@ pub(crate) fn token(at: Timestamp) -> u64 {
 
 /// A document of the Node driver's bytes.
 pub(crate) fn document(bytes: &[u8]) -> Result<Document, String> {
-    Document::from_reader(bytes).map_err(|error| error.to_string())
+    let raw = RawDocument::from_bytes(bytes).map_err(|error| error.to_string())?;
+    Document::try_from(raw).map_err(|error| error.to_string())
 }
 
 /// The bytes of a document.

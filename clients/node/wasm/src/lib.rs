@@ -30,6 +30,7 @@ mod reopening;
 mod reply;
 mod request;
 mod several;
+mod shape;
 mod slots;
 mod store;
 mod transaction;

@@ -173,6 +173,18 @@ impl Manager {
         self.guesses.note(instant(now), Guess::Contended, name, is_true);
     }
 
+    /// Whether calls are likely to wait for the lease, which is held here.
+    #[wasm_bindgen(js_name = isAwaited)]
+    pub fn is_awaited(&self, name: &str, now: f64) -> bool {
+        self.guesses.has(instant(now), Guess::Awaited, name)
+    }
+
+    /// Notes whether calls were found to wait for the lease.
+    #[wasm_bindgen(js_name = noteAwaited)]
+    pub fn note_awaited(&mut self, name: &str, now: f64, is_true: bool) {
+        self.guesses.note(instant(now), Guess::Awaited, name, is_true);
+    }
+
     /// Whether a transaction is likely to block writes to the document.
     #[wasm_bindgen(js_name = isBlocked)]
     pub fn is_blocked(&self, name: &str, now: f64) -> bool {

@@ -64,7 +64,7 @@ impl Target {
 
     /// Deletes the document where the target is the only holder and the queue is empty.
     pub fn delete(&self) -> Command {
-        Command::of(Delete { targets: vec![self.target.clone()] })
+        Command::shaped_of(Delete { targets: vec![self.target.clone()] })
     }
 
     /// Ends the grant, and admits as many waiters as fit. `randomness` must be fresh.
@@ -75,7 +75,7 @@ impl Target {
             Scope::HeldOrQueued => EndScope::HeldOrQueued,
         };
         let values = TombstoneValues::new(randomness);
-        Command::of(End { targets: vec![self.target.clone()], scope, values })
+        Command::shaped_of(End { targets: vec![self.target.clone()], scope, values })
     }
 
     /// Whether its name stays taken after the release.

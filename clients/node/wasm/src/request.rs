@@ -210,7 +210,7 @@ impl Request {
         let request = Arc::clone(&self.request);
         if request.permits.is_exclusive() {
             let (form, resends, first_sent) = (FastForm::LookUp, 0, None);
-            Command::of(FastAcquire { request, attempt_no, form, resends, first_sent })
+            Command::shaped_of(FastAcquire { request, attempt_no, form, resends, first_sent })
         } else {
             Command::of(FastAdmit { request, attempt_no })
         }
@@ -219,6 +219,6 @@ impl Request {
     /// An attempt that can join the queue.
     pub fn slow(&self, attempt_no: u32, predecessor: Option<String>) -> Command {
         let request = Arc::clone(&self.request);
-        Command::of(SlowAcquire { request, attempt_no, predecessor })
+        Command::shaped_of(SlowAcquire { request, attempt_no, predecessor })
     }
 }

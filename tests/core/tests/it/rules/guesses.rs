@@ -10,7 +10,7 @@ use mongo_lease_testbed::Seed;
 use super::at;
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000_000);
-const ALL: [Guess; 3] = [Guess::Contended, Guess::Blocked, Guess::Used];
+const ALL: [Guess; 4] = [Guess::Contended, Guess::Blocked, Guess::Used, Guess::Awaited];
 
 #[test]
 fn a_known_name_makes_nobody_forget() {

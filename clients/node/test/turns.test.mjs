@@ -1,0 +1,213 @@
+// Many calls at once leave the event loop time for everything else, and keep their order.
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+import { test } from 'node:test';
+import { inMemory } from '../index.mjs';
+
+const require = createRequire(import.meta.url);
+const { Turns } = require('../dist/turns.js');
+
+const turnOfLoop = () => new Promise((resolve) => setImmediate(resolve));
+
+/** A store in memory that notes the shapes of the commands that are sent. */
+function noting() {
+  const store = inMemory();
+  const sent = [];
+  const { carryOut } = store;
+  store.carryOut = (command, ...told) => {
+    sent.push(command.shape() ?? 'other');
+    return carryOut.call(store, command, ...told);
+  };
+  return { store, sent };
+}
+
+/** The most of what `count` counts that comes in one turn of the event loop, until the work is over. */
+async function mostInATurn(count, work) {
+  let isOver = false;
+  const end = () => (isOver = true);
+  work.then(end, end);
+  // Those of the very first turn have begun in the calls, and those of the next one follow within it.
+  let before = count();
+  await turnOfLoop();
+  let most = Math.ceil((count() - before) / 2);
+  before = count();
+  while (!isOver) {
+    await turnOfLoop();
+    most = Math.max(most, count() - before);
+    before = count();
+  }
+  return most;
+}
+
+test('fifty go on in a turn, in their order, and few ask for none', async () => {
+  const asked = [];
+  const turns = new Turns({ soon: (callback) => asked.push(callback) });
+  const gone = [];
+  const enter = (number) => {
+    const turn = turns.next();
+    if (turn) void turn.then(() => gone.push(number));
+    else gone.push(number);
+  };
+  for (let number = 0; number < 49; number += 1) enter(number);
+  assert.deepEqual([gone.length, asked.length], [49, 0]);
+  for (let number = 49; number < 130; number += 1) enter(number);
+  assert.deepEqual([gone.length, asked.length], [50, 1]);
+  asked[0]();
+  await turnOfLoop();
+  // One that comes now is behind those that wait.
+  enter(130);
+  assert.deepEqual([gone.length, asked.length], [100, 2]);
+  asked[1]();
+  await turnOfLoop();
+  assert.deepEqual([gone.length, asked.length], [131, 2]);
+  assert.deepEqual(
+    gone,
+    Array.from({ length: 131 }, (_, number) => number),
+  );
+  enter(131);
+  assert.equal(gone.length, 132);
+});
+
+for (const count of [10, 1000, 10_000]) {
+  test(`${count} acquires, tries and releases at once begin over turns of the loop`, async () => {
+    const { store, sent } = noting();
+    // The slots hold nothing back here.
+    const leases = store.manager({ maxInFlight: 10_000 });
+    await leases.ready();
+    const all = Array.from({ length: count }, (_, number) => number);
+    const most = Math.min(Math.ceil(count / 2), 50);
+    for (const method of ['acquire', 'tryAcquire']) {
+      const acquiring = Promise.all(all.map((number) => leases[method](`job ${number}`)));
+      assert.equal(await mostInATurn(() => sent.length, acquiring), most);
+      const held = await acquiring;
+      const releasing = Promise.all(held.map((lease) => lease.release()));
+      // Nobody believes in them from the calls on.
+      assert.ok(held.every((lease) => !lease.isValid()));
+      assert.equal(await mostInATurn(() => sent.length, releasing), most);
+      assert.ok((await releasing).every((released) => released === 'released'));
+    }
+    const held = await Promise.all(all.map((number) => leases.acquire(`job ${number}`)));
+    const closing = leases.close();
+    assert.ok(held.every((lease) => !lease.isValid()));
+    assert.equal(await mostInATurn(() => sent.length, closing), most);
+    assert.equal((await closing).released, count);
+  });
+}
+
+test('1,000 calls whose time is over at once are told over turns of the loop', async () => {
+  const store = inMemory();
+  const leases = store.manager();
+  await leases.acquire('job');
+  let told = 0;
+  const waiting = Array.from({ length: 1000 }, () =>
+    leases.acquire('job', { wait: 500 }).catch((error) => {
+      told += 1;
+      return error.code;
+    }),
+  );
+  const all = Promise.all(waiting);
+  void store.advance(500);
+  assert.equal(await mostInATurn(() => told, all), 50);
+  assert.deepEqual(new Set(await all), new Set(['WAIT_TIMEOUT']));
+});
+
+test('calls for one name are granted in the order of the calls', async () => {
+  const store = inMemory();
+  const leases = store.manager();
+  await leases.ready();
+  const order = [];
+  const calls = Array.from({ length: 300 }, async (_, number) => {
+    const metadata = number % 7 === 0 ? { number } : undefined;
+    const lease = await leases.acquire('job', { metadata });
+    order.push(number);
+    await lease.release();
+  });
+  await Promise.all(calls);
+  assert.deepEqual(
+    order,
+    Array.from({ length: 300 }, (_, number) => number),
+  );
+});
+
+test('a call counts from when it was made: its options, its signal, and its time', async () => {
+  const store = inMemory();
+  const leases = store.manager();
+  await leases.ready();
+  const others = Array.from({ length: 200 }, (_, number) => leases.acquire(`other ${number}`));
+  const metadata = { by: 'me' };
+  const options = { metadata, wait: 1000 };
+  const calling = leases.acquire('job', options);
+  metadata.by = 'somebody else';
+  options.metadata = { by: 'nobody' };
+  const gone = new AbortController();
+  const aborted = leases.acquire('job', { signal: gone.signal });
+  gone.abort(new Error('gone'));
+  const wrong = leases.acquire('\0', { ttl: 1 });
+  const lease = await calling;
+  assert.deepEqual((await leases.get('job')).metadata, { by: 'me' });
+  await assert.rejects(aborted, /^Error: gone$/);
+  await assert.rejects(wrong, { code: 'INVALID_NAME' });
+  await lease.release();
+  await Promise.all(others);
+  await leases.close();
+  // Those whose turn comes after a close are told of it.
+  const late = Array.from({ length: 200 }, () => leases.acquire('job'));
+  for (const { reason } of await Promise.allSettled(late)) assert.equal(reason.code, 'SHUT_DOWN');
+});
+
+/** The shapes of the commands of this work. */
+async function commandsOf(sent, work) {
+  sent.length = 0;
+  await work();
+  return sent.map((shape) => shape.replace(/ Plain$/, ''));
+}
+
+test('a holder that knows of waiters hands off with one write', async () => {
+  const { store, sent } = noting();
+  const [leases, others] = [store.manager(), store.manager()];
+  const alone = await leases.acquire('job');
+  assert.deepEqual(await commandsOf(sent, () => alone.release()), ['delete']);
+
+  // A call of this process has told it.
+  const first = await leases.acquire('job');
+  const second = leases.acquire('job');
+  await store.advance(0);
+  assert.deepEqual(await commandsOf(sent, () => first.release()), ['BesideOthers end']);
+  const promoted = await second;
+
+  // It has looked, at a call of another process.
+  const third = others.acquire('job');
+  await store.advance(0);
+  await promoted.release();
+  const holder = await third;
+  const fourth = leases.acquire('job');
+  await store.advance(0);
+  assert.equal((await others.get('job')).waiting, 1);
+  assert.deepEqual(await commandsOf(sent, () => holder.release()), ['BesideOthers end']);
+  await (await fourth).release();
+
+  // What it knew of one lease is not believed of the next.
+  const next = await leases.acquire('job');
+  assert.deepEqual(await commandsOf(sent, () => next.release()), ['delete']);
+});
+
+test('a holder that knows of no waiter, or of one that has gone, finds the other command', async () => {
+  const { store, sent } = noting();
+  const [leases, others] = [store.manager(), store.manager()];
+  const holder = await leases.acquire('job');
+  const waiting = others.acquire('job');
+  await store.advance(0);
+  const unknown = await commandsOf(sent, () => holder.release());
+  assert.deepEqual(unknown.slice(0, 2), ['delete', 'Anywhere end']);
+  await (await waiting).release();
+
+  const again = await leases.acquire('job');
+  const gone = new AbortController();
+  const leaving = leases.acquire('job', { signal: gone.signal });
+  await store.advance(0);
+  gone.abort();
+  await assert.rejects(leaving);
+  await store.advance(0);
+  assert.deepEqual(await commandsOf(sent, () => again.release()), ['BesideOthers end', 'delete']);
+});
