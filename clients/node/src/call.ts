@@ -91,6 +91,8 @@ export class Call {
       const answer = reply.answer();
       if (answer === Answer.Granted) {
         const lease = await this.accept(reply, policy, stop);
+        // The collector of JavaScript does not see how large it is.
+        reply.free();
         if (lease) return lease;
         // The answer came too late to be a valid grant. The server still holds the lease for this call: send another
         // attempt.

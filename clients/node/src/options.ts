@@ -281,15 +281,17 @@ export function settingsOf(options: ManagerOptions): ManagerSettings {
   return settings;
 }
 
-/** @internal The settings of options that were checked. */
-export function callSettingsOf(options: AcquireOptions): CallSettings {
+/** @internal The settings of options that were checked; nothing where they are the defaults. */
+export function callSettingsOf(options: AcquireOptions): CallSettings | undefined {
   const { wait, signal, metadata, ...rest } = options;
+  const others = Object.entries(rest);
+  if (metadata === undefined && others.length === 0) return undefined;
   const settings = new CallSettings();
   if (metadata !== undefined) {
     settings.setMetadata(serialized('metadata', metadata));
     if (!areWellFormed(metadata)) throw invalidOption('metadata', NOT_WELL_FORMED);
   }
-  for (const [option, value] of Object.entries(rest)) settings.set(nameOf(option), value);
+  for (const [option, value] of others) settings.set(nameOf(option), value);
   return settings;
 }
 

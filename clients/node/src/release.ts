@@ -39,9 +39,12 @@ export class Releaser {
       const attempt = (time: AttemptTime): Attempt =>
         runner.start(commandOf(target, step), time, { about: target.name() });
       const answered = await untilAnswered(runner.clock, policy, attempt);
+      const ended = answered.reply.count();
+      // As of a grant: the collector does not see how large it is.
+      answered.reply.free();
       earlier = Math.max(earlier, answered.earlier);
       // A call that leaves a queue need not be there: no other command finds more of it.
-      if (step === 'heldOrQueued' || answered.reply.count() > 0) return 'released';
+      if (step === 'heldOrQueued' || ended > 0) return 'released';
     }
     if (earlier === Prior.NotApplied) return 'notHeld';
     if (earlier === Prior.Unanswered || !wasValid) return 'unknown';

@@ -1,6 +1,6 @@
 // Sends commands: to a server through the caller's `Db`, or to a store in memory. Nothing above knows which.
 
-import { randomBytes } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 import { BSON, type ClientSession, type Document } from 'mongodb';
 import type { Clock } from './clock';
 import {
@@ -80,8 +80,12 @@ export function bytesOf(document: Document): Uint8Array {
 
 /** Fresh randomness of the operating system, as hexadecimal digits. None is kept: copies of a machine would share it. */
 export function randomHex(bytes: number): string {
-  return randomBytes(bytes).toString('hex');
+  randomFillSync(room, 0, bytes);
+  return room.toString('hex', 0, bytes);
 }
+
+// A buffer for each text would be memory of its own, which the collector of JavaScript knows least of.
+const room = Buffer.alloc(16);
 
 /** The failure of an attempt for an error of the driver. */
 export function attemptError(error: unknown): AttemptError {

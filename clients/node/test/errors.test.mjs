@@ -185,7 +185,7 @@ test('options in texts have their names in TypeScript', async () => {
   const short = await leases.acquire('max_hold', { maxHold: 1000 });
   await store.advance(1000);
   const message =
-    'lease "max_hold" is lost: it ended as asked, by its maxHold or with its renewal off';
+    'lease "max_hold" is lost: it ended as asked, by its maxHold (a job\'s atMost) or with its renewal off';
   assert.throws(() => short.check(), { message });
   for (const [options, option, reason] of [
     [{ maxClockSkew: 3_600_001 }, 'maxClockSkew', 'a maximum clock skew of 1h 1ms is above 1h'],

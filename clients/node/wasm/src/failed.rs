@@ -54,7 +54,9 @@ impl Fault {
                 format!("{}: {}", name_in_typescript(option), names_in_typescript(reason))
             }
             Error::Lost { name, reason: LostReason::EndedAsAsked } => {
-                let reason = LostReason::EndedAsAsked.to_string().replace("max_hold", "maxHold");
+                let reason = LostReason::EndedAsAsked
+                    .to_string()
+                    .replace("its max_hold", "its maxHold (a job's atMost)");
                 format!("lease {name:?} is lost: {reason}")
             }
             Error::MissingPrivilege { .. } => {

@@ -91,12 +91,12 @@ pub struct Request {
 
 #[wasm_bindgen]
 impl Request {
-    /// Checks all options. `randomness` must be fresh.
+    /// Checks all options, which are the defaults without `settings`. `randomness` must be fresh.
     #[wasm_bindgen(constructor)]
     pub fn new(
         manager: &Manager,
         name: String,
-        settings: CallSettings,
+        settings: Option<CallSettings>,
         randomness: &str,
         has_oplog: bool,
         waits: bool,
@@ -111,7 +111,7 @@ impl Request {
             limit,
             permits,
             is_shared,
-        } = settings;
+        } = settings.unwrap_or_else(CallSettings::new);
         check_name(&name)?;
         // The library's check is of what serde has made, or why it has not.
         let metadata = check_metadata(&Ok(metadata)).cloned()?;
