@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::mem;
 
 use mongo_lease_checker::changes::{Change, State};
-use mongo_lease_checker::history::{Ending, TransactionEnd, What};
+use mongo_lease_checker::history::{Ending, Letting, TransactionEnd, What};
 use mongo_lease_checker::{Call, Hold, MILLI, Nanos, SECOND};
 use mongo_lease_core::rules::slots::LANES_MIN;
 
@@ -173,23 +173,21 @@ impl Sight<'_> {
         }
     }
 
-    /// Whether the holder had let the lease go, a little before the call.
+    /// Whether the holder had dropped the lease, a little before the call. A release whose future is not over promises
+    /// nothing to other calls of its process.
     fn was_dropped_before(&self, hold: &Hold<'_>, call: &Call<'_>) -> bool {
-        let let_go = hold.let_go.is_some_and(|at| {
-            let is_first = at < call.invoked || self.is_let_go_first(hold, call);
-            (at..=at + LOOK).contains(&call.invoked) && is_first
-        });
-        let_go && hold.lost.is_none() && !hold.grant.is_empty()
+        let dropped = hold.let_go.is_some_and(|at| (at..=at + LOOK).contains(&call.invoked));
+        dropped && self.drops_first(hold, call) && hold.lost.is_none() && !hold.grant.is_empty()
     }
 
-    /// Whether it let go before the call was made, in the same moment.
-    fn is_let_go_first(&self, hold: &Hold<'_>, call: &Call<'_>) -> bool {
+    /// Whether the drop was noted before the call: both may be of the same moment.
+    fn drops_first(&self, hold: &Hold<'_>, call: &Call<'_>) -> bool {
         let records = || self.evidence().records.iter().map(|record| &record.what);
-        let let_go = records()
-            .position(|what| matches!(what, What::Releasing { call, .. } if call == hold.call));
-        let made = records()
-            .position(|what| matches!(what, What::Invoked { call: made, .. } if made == call.id));
-        let_go < made
+        let is_drop = |what: &What| matches!(what, What::Releasing { call, how: Letting::Drop } if call == hold.call);
+        let is_made =
+            |what: &What| matches!(what, What::Invoked { call: made, .. } if made == call.id);
+        let dropped = records().position(is_drop);
+        dropped.is_some() && dropped < records().position(is_made)
     }
 
     /// Whether in this time nobody else had the lease or waited for it.
