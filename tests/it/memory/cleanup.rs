@@ -163,3 +163,23 @@ async fn a_shutdown_leaves_no_lease_that_is_not_held() {
     assert_eq!((report.released, report.left_to_expire), (2, Vec::new()));
     assert!(other.try_acquire("a").await.unwrap().is_granted());
 }
+
+/// Nobody polls them: each is a branch of a task that stands still. One that waits is registered, and found by that.
+#[tokio::test(start_paused = true)]
+async fn what_a_try_is_granted_during_a_shutdown_is_released_although_nobody_polls_it() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let hang = store.hang();
+    let mut tries =
+        Vec::from(["a", "b"].map(|name| Box::pin(leases.try_acquire(name).into_future())));
+    assert!(tries.iter_mut().all(|each| each.as_mut().now_or_never().is_none()));
+    let goes_on = async {
+        pass(Duration::from_secs(1)).await;
+        drop(hang);
+    };
+    let (report, ()) = tokio::join!(leases.shutdown(), goes_on);
+    assert_eq!((report.tasks_left, store.leases_in_use()), (0, 0));
+    for each in tries {
+        assert!(matches!(each.await, Err(Error::ShutDown)));
+    }
+}
