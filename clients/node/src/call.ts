@@ -17,7 +17,7 @@ import { AttemptError, toError } from './errors';
 import { Lease } from './lease';
 import { GIVE_BACK, type Likely } from './release';
 import { type Policy, type Stop, Stopped, untilAnswered } from './retry';
-import type { Attempt, AttemptTime } from './runner';
+import { type Attempt, type AttemptTime, before } from './runner';
 
 const DUPLICATE_KEY = 11_000;
 
@@ -59,8 +59,8 @@ export class Call {
   }
 
   /**
-   * Sends attempts until the server grants the lease or refuses it. Returns the lease, or the refusal. What fails is
-   * thrown as an `AttemptError`.
+   * Sends attempts until the server grants the lease or refuses it, or the deadline comes. Returns the lease, or the
+   * refusal. What fails is thrown as an `AttemptError`.
    */
   async untilAnswered(
     deadline: number,
@@ -82,7 +82,7 @@ export class Call {
         if (!asks || hasCheckedIndexes) throw error;
         hasCheckedIndexes = true;
         isUnanswered = false;
-        await engine.verifyIndexes();
+        await before(engine.clock, deadline, engine.verifyIndexes());
         continue;
       }
       isUnanswered = false;

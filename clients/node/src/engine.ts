@@ -78,6 +78,11 @@ export class Engine {
     this.waiters = new Waiters(this.clock, waiterTtl, (due) => heart.beat(due));
   }
 
+  /** Whether `ready` has nothing to do. */
+  get isReady(): boolean {
+    return this.isChecked && !this.isClosing;
+  }
+
   /**
    * Checks the server and the indexes, once. After a failure the next call checks again. No caller waits for longer than
    * until its own deadline; the check goes on.

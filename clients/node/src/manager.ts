@@ -91,7 +91,7 @@ export class LeaseManager {
   ): Promise<Lease> {
     const { engine } = this;
     try {
-      await engine.ready(deadline, signal);
+      if (!engine.isReady) await engine.ready(deadline, signal);
     } catch (error) {
       if (!(error instanceof AttemptError) || engine.clock.now() < deadline)
         throw asLeaseError(error);

@@ -4,7 +4,6 @@
 
 import { asLeaseError, Call } from './call';
 import { Wake, about, delays, growing } from './clock';
-import { before } from './runner';
 import {
   Constants,
   Fault,
@@ -166,18 +165,13 @@ export class QueuedCall {
     answering.then(done, done);
     const isGone = (): boolean => (this.signal?.aborted ?? false) || this.engine.isClosing;
     const goesOn = (): boolean => !isAnswered && !call.lease;
-    while (goesOn() && !slot?.promotion && !isGone() && clock.rough() < deadline) {
-      await this.wake.until(clock, deadline);
-    }
+    // The loop of attempts ends by the deadline.
+    while (goesOn() && !slot?.promotion && !isGone()) await this.wake.until(clock, Infinity);
     if (goesOn()) {
-      // The loop of attempts ends at the same deadline, and knows why.
-      const isOver = !slot?.promotion && !isGone();
-      const late = isOver && (await before(clock, clock.now() + 1e3, settled(answering)));
       stop.stop();
       // Its own end is no longer of interest.
       answering.catch(() => undefined);
-      if (!isOver) return undefined;
-      if (!call.lease) throw this.timeout(late);
+      return undefined;
     }
     try {
       const answer = call.lease ?? (await answering);
@@ -258,15 +252,5 @@ export class QueuedCall {
     const name = call.request.name();
     const told = Fault.waitTimeout(name, waited, !ticket.hasTurn, held, fault);
     return toError(told, attempt?.source);
-  }
-}
-
-/** The error with which work ends, if it ends with one. */
-async function settled(work: Promise<unknown>): Promise<unknown> {
-  try {
-    await work;
-    return undefined;
-  } catch (error) {
-    return error;
   }
 }

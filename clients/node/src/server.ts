@@ -75,22 +75,16 @@ export class ServerBackend implements Backend {
   ): Promise<Reply> {
     const document = this.documents.of(command, collection, sent);
     document.maxTimeMS = Long.fromNumber(maxTimeMs);
-    await this.connected();
+    const { topology } = this;
+    // The driver closes a client whose first connection has failed, and answers from then on that it is closed. Here it is
+    // connected again, unless its user has closed it: then there is no topology.
+    if (topology && !topology.isConnected()) await this.db.client.connect();
     const sending = this.db.command(document, STATED);
     return command.decode(bytesOf(await sending.catch(unconfirmed)), sent);
   }
 
   private get topology(): Topology | undefined {
     return (this.db.client as unknown as { topology?: Topology }).topology;
-  }
-
-  /**
-   * Waits for the client's first connection. The driver closes a client whose first one has failed, and answers from then
-   * on that it is closed. Here it is connected again, unless its user has closed it: then there is no topology.
-   */
-  private async connected(): Promise<void> {
-    const { topology } = this;
-    if (topology && !topology.isConnected()) await this.db.client.connect();
   }
 
   whySilent(): unknown {
