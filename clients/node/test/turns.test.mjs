@@ -187,7 +187,12 @@ test('a holder that knows of waiters hands off with one write', async () => {
   assert.deepEqual(await commandsOf(sent, () => holder.release()), ['BesideOthers end']);
   await (await fourth).release();
 
-  // What it knew of one lease is not believed of the next.
+  // What it knew of one lease is not believed of the next: nor what a call has seen that gave up.
+  const held = await others.acquire('job');
+  const waiting = assert.rejects(leases.acquire('job', { wait: 100 }), { code: 'WAIT_TIMEOUT' });
+  await store.advance(100);
+  await waiting;
+  await held.release();
   const next = await leases.acquire('job');
   assert.deepEqual(await commandsOf(sent, () => next.release()), ['delete']);
 });

@@ -167,10 +167,13 @@ impl Manager {
         self.guesses.has(instant(now), Guess::Contended, name)
     }
 
-    /// Notes whether the lease was found held or waited for.
+    /// Notes whether the lease was found held or waited for. If not, nobody waits for it.
     #[wasm_bindgen(js_name = noteContended)]
     pub fn note_contended(&mut self, name: &str, now: f64, is_true: bool) {
         self.guesses.note(instant(now), Guess::Contended, name, is_true);
+        if !is_true {
+            self.note_awaited(name, now, false);
+        }
     }
 
     /// Whether calls are likely to wait for the lease, which is held here.
