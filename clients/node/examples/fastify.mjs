@@ -10,6 +10,8 @@ import { InvalidOptionError, LeaseBusyError } from 'mongo-lease';
 /** The service, for leases of this manager. */
 export function service(leases) {
   const app = Fastify();
+  /** The leases that this instance renews, by key and id. */
+  const held = new Map();
 
   app.setErrorHandler((error, request, reply) => {
     const status = error instanceof InvalidOptionError ? 400 : (error.statusCode ?? 500);
@@ -21,8 +23,7 @@ export function service(leases) {
     try {
       const lease = await leases.acquire(`lock:${key}`, { wait: 0, value: id });
       const token = String(lease.token);
-      // The id has the lock already, under an older token. The instance that took it keeps it.
-      if (lease.isGrantedAgain) await lease.detach();
+      await keep(`${key}/${id}`, lease);
       return { token };
     } catch (error) {
       if (!(error instanceof LeaseBusyError)) throw error;
@@ -30,6 +31,17 @@ export function service(leases) {
       return reply.code(409).header('retry-after', seconds).send({ error: 'locked' });
     }
   });
+
+  /** Keeps the lease. The id may have it already, under an older token: each instance renews it once. */
+  async function keep(place, lease) {
+    const before = held.get(place);
+    held.set(place, lease);
+    lease.signal.addEventListener('abort', () => {
+      if (held.get(place) === lease) held.delete(place);
+    });
+    // It may be lost.
+    await before?.detach().catch(() => undefined);
+  }
 
   app.delete('/lock/:key/:id', async (request, reply) => {
     const { key, id } = request.params;

@@ -51,9 +51,11 @@ const SLEEP_MAX_MS = 1000;
 const TIMEOUT_MAX_MS = 2 ** 31 - 1;
 // A clock that counts in hundredths of a second seems to gain as much.
 const SUSPENSION_MICROS = 50_000;
-// For so long no look at the second clock is needed, unless the wall clock has gained more than this on Node's.
+// For so long no look at the uptime is needed, unless the wall clock has gained more than this on Node's. It counts whole
+// milliseconds, so it may hide one more.
 const LOOK_AGAIN_MICROS = 100_000;
 const WALL_MICROS = 2_000;
+const HIDDEN_MICROS = WALL_MICROS + 1_000;
 
 /** One that waits for a moment. */
 interface Timer {
@@ -79,6 +81,7 @@ export class SystemClock implements Clock {
   private readonly monotonic = monotonicMicros;
   private readonly wall = (): number => wallMillis() * 1e3;
   private readonly resolution: number;
+  private readonly lookAgain: number;
   readonly lag: number;
   readonly background: Clock;
   private gained = -Infinity;
@@ -91,7 +94,8 @@ export class SystemClock implements Clock {
     const isLinux = process.platform === 'linux';
     this.second = isLinux ? () => os.uptime() * 1e6 : () => this.wall();
     // /proc/uptime has hundredths of a second. The wall clock of Windows has up to 16 ms.
-    this.resolution = (isLinux ? 10_000 : 16_000) + WALL_MICROS;
+    this.resolution = isLinux ? 10_000 + HIDDEN_MICROS : 16_000;
+    this.lookAgain = isLinux ? LOOK_AGAIN_MICROS : 0;
     // Moments are whole microseconds.
     this.lag = (this.resolution + 1) / 1e3;
     this.background = new BackgroundClock(this);
@@ -111,7 +115,7 @@ export class SystemClock implements Clock {
     const monotonic = this.monotonic();
     this.gained = Math.max(this.gained, second - monotonic);
     this.wallAhead = wallAhead;
-    this.lookAgainAt = monotonic + LOOK_AGAIN_MICROS;
+    this.lookAgainAt = monotonic + this.lookAgain;
     return Math.ceil(monotonic + this.gained);
   }
 

@@ -43,9 +43,10 @@ export class Engine {
   readonly releaser: Releaser;
   readonly localQueues = new LocalQueues();
   readonly events = new Events();
-  /** Of calls that begin, and of those that end. */
+  /** Of calls that begin, of those whose time is over, and of releases. */
   readonly beginnings: Turns;
-  readonly ends: Turns;
+  readonly timeouts: Turns;
+  readonly releases: Turns;
   readonly waiters: Waiters;
   readonly maxClockSkew: number;
   hasOplog = true;
@@ -70,7 +71,8 @@ export class Engine {
     this.runner = new Runner(backend, this.manager, slotsOf(options, backend, this.manager));
     this.clock = backend.clock;
     this.beginnings = new Turns(this.clock);
-    this.ends = new Turns(this.clock);
+    this.timeouts = new Turns(this.clock);
+    this.releases = new Turns(this.clock);
     this.releaser = new Releaser(this.runner);
     this.renewer = new Renewer(this);
     const heart = new Heart(this);

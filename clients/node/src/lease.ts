@@ -281,9 +281,9 @@ export class Lease {
     // A close has ended it already.
     const isLost = !wasValid && holding.endedBy() !== 'released';
     const isOwnEnd = this.end();
-    const policy = engine.releasePolicy(isLost);
-    const turn = engine.ends.next();
+    const turn = engine.releases.next();
     if (turn) await turn;
+    const policy = engine.releasePolicy(isLost);
     const target = holding.toRelease(now);
     const steps = this.stepsTo(target);
     try {

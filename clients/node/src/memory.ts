@@ -15,6 +15,9 @@ import { type Backend, type News, type NewsStream, attemptError } from './runner
 // How long a stream waits for an event before it says that there is none.
 const AWAIT_MICROS = Constants.streamAwait() * 1e3;
 
+// A hundred thousand calls have begun by then.
+const SETTLE_TURNS_MAX = 2000;
+
 const NO_OPTIONS = 'a store has none: give them to `manager`';
 
 const setImmediate = real(timers, 'setImmediate');
@@ -50,12 +53,13 @@ class MemoryClock implements Clock {
     setImmediate(callback);
   }
 
-  /** Waits until whatever can go on without time has gone on. */
+  /** Waits until whatever can go on without time has gone on, unless that goes on for ever. */
   private async settle(): Promise<void> {
-    let before = this.turnsAskedFor;
-    for (let turn = 0; turn < 8; turn += 1) {
+    let [before, quiet] = [this.turnsAskedFor, 0];
+    for (let turn = 0; quiet < 8 && turn < SETTLE_TURNS_MAX; turn += 1) {
       await new Promise((resolve) => setImmediate(resolve));
-      if (this.turnsAskedFor > before) [turn, before] = [-1, this.turnsAskedFor];
+      quiet = this.turnsAskedFor > before ? 0 : quiet + 1;
+      before = this.turnsAskedFor;
     }
   }
 

@@ -80,7 +80,11 @@ export class QueuedCall {
   private async untilTurn(): Promise<void> {
     while (!this.ticket.hasTurn) {
       this.checkCaller();
-      if (this.clock.now() >= this.deadline) throw await this.timeoutInTurn();
+      if (this.clock.now() >= this.deadline) {
+        await this.engine.timeouts.next();
+        this.checkCaller();
+        throw this.timeout();
+      }
       await this.wake.until(this.clock, this.deadline);
     }
     this.checkCaller();
@@ -98,7 +102,12 @@ export class QueuedCall {
       this.checkCaller();
       switch (step) {
         case WaitStep.GiveUp:
-          throw await this.timeoutInTurn();
+          await this.engine.timeouts.next();
+          this.checkCaller();
+          // One that was promoted meanwhile takes it, if it is not too late.
+          if (!this.slot?.promotion) throw this.timeout();
+          step = this.heard();
+          break;
         case WaitStep.Wait:
           // What came together with the answer to an attempt has no wake-up of its own.
           if (!this.hasNews()) await this.wake.until(this.clock, this.waiter.wakeAt());
@@ -236,11 +245,6 @@ export class QueuedCall {
     // Does nothing when the grant was accepted: then the lease continues the call.
     call.abandon();
     ticket.leave();
-  }
-
-  private async timeoutInTurn(): Promise<Error> {
-    await this.engine.ends.next();
-    return this.timeout();
   }
 
   private timeout(source?: unknown): Error {

@@ -13,7 +13,7 @@ type Copy = (texts: string[], sent: Long) => unknown;
 
 // No command is sent then, and no document has such a number: it is 277 years.
 const SPECIMEN_SENT = 8_765_432_109_876_543;
-// A program may give each call another owner, which is part of the shape.
+// A program may give each call another ttl, which is part of the shape.
 const SHAPES_MAX = 100;
 
 export class Documents {
@@ -37,18 +37,22 @@ function copyOfSpecimen(command: Command): Copy {
   const mark = randomHex(16);
   const collection = `collection ${mark}`;
   const specimen = command.specimen(mark) as Command;
-  const document = exact(specimen.build(collection, SPECIMEN_SENT));
-  const copy = copyOf(document, [collection, ...specimen.texts()], mark);
-  specimen.free();
-  return copy as Copy;
+  try {
+    const document = exact(specimen.build(collection, SPECIMEN_SENT));
+    return copyOf(document, [collection, ...specimen.texts()], mark) as Copy;
+  } finally {
+    specimen.free();
+  }
 }
 
-/** What copies a part; nothing where it is the same in all documents. Such a part is frozen, as they share it. */
+/**
+ * What copies a part; nothing where it is the same in all documents. As they share it, its lists and objects are frozen.
+ */
 function copyOf(part: unknown, texts: string[], mark: string): Copy | undefined {
   if (typeof part === 'string') {
     const place = texts.indexOf(part);
     if (place >= 0) return (of) => of[place];
-    if (part.includes(mark)) throw new Error('a text of a command is only a part of a field');
+    refuse(part, mark);
   }
   if (part instanceof Long && part.toNumber() === SPECIMEN_SENT) return (_, sent) => sent;
   if (Array.isArray(part)) return copyOfList(part, texts, mark);
@@ -63,6 +67,7 @@ function copyOfList(list: unknown[], texts: string[], mark: string): Copy | unde
 
 function copyOfFields(part: Document, texts: string[], mark: string): Copy | undefined {
   const fields = Object.entries(part).map(([name, field]: [string, unknown]) => {
+    refuse(name, mark);
     return { name, field, copy: copyOf(field, texts, mark) };
   });
   if (!fields.some(({ copy }) => copy)) return frozen(part);
@@ -71,6 +76,12 @@ function copyOfFields(part: Document, texts: string[], mark: string): Copy | und
     for (const { name, field, copy } of fields) made[name] = copy ? copy(of, sent) : field;
     return made;
   };
+}
+
+/** A text that stands somewhere else than as a whole value would be the specimen's in all documents. */
+function refuse(text: string, mark: string): void {
+  if (text.includes(mark))
+    throw new Error('a text of a command is only a part of a field, or its name');
 }
 
 function frozen(part: object): undefined {

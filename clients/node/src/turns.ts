@@ -1,9 +1,10 @@
-// Many calls at once take turns: between them the event loop has time for everything else.
+// Many calls at once take turns, so that the event loop has time for everything else: fifty go on at once, and fifty in
+// each later turn of the loop.
 
 import type { Clock } from './clock';
 import { Fifo, type Member } from './fifo';
 
-// How many go on in one turn of the event loop. Each takes some hundredths of a millisecond.
+// Each takes some hundredths of a millisecond.
 const EACH_TURN = 50;
 
 interface Waiting extends Member {
@@ -11,6 +12,7 @@ interface Waiting extends Member {
 }
 
 export class Turns {
+  /** How many have gone on since the last turn that was asked for. */
   private gone = 0;
   private readonly waiting = new Fifo<Waiting>();
 
@@ -25,7 +27,7 @@ export class Turns {
     return new Promise((go) => this.waiting.push({ hasLeft: false, go }));
   }
 
-  /** Counts one that goes on. With the last of this turn, the next turn is asked for. */
+  /** Counts one that goes on. With the fiftieth, a turn is asked for: calls that are few cost none. */
   private count(): void {
     this.gone += 1;
     if (this.gone === EACH_TURN) this.clock.soon(() => this.begin());

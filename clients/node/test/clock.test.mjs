@@ -20,7 +20,7 @@ function clockAhead(own = nodesOwn) {
     looks += 1;
     return own() + ahead;
   };
-  clock.wall = () => own() + wallAhead;
+  clock.wall = () => Math.floor((own() + wallAhead) / 1e3) * 1e3;
   const setWall = (micros) => (wallAhead += micros);
   const suspend = (micros) => {
     ahead += micros;
@@ -67,6 +67,22 @@ test('it looks at the second clock ten times a second, or where the wall clock h
   assert.equal(clock.now(), time + 5e6);
   time += 1;
   assert.equal(clock.now(), time + 10e6);
+});
+
+test('what it sends does not count from later, also where it has missed a short sleep', () => {
+  for (let fraction = 0; fraction < 1000; fraction += 37) {
+    let time = 1e6 + fraction;
+    const { clock, suspend } = clockAhead(() => time);
+    clock.second = () => Math.floor((time + slept) / 1e4) * 1e4;
+    let slept = 0;
+    const sent = clock.sent();
+    const since = time;
+    slept = 2990;
+    suspend(slept);
+    for (let step = 0; step < 300; step += 1, time += 331) {
+      assert.ok(clock.now() - sent >= time + slept - since, `${fraction} and ${step}`);
+    }
+  }
 });
 
 test('without a look it is behind after a suspension, and right after the next look', () => {

@@ -7,9 +7,8 @@ import { test } from 'node:test';
 import { BSON } from 'mongodb';
 
 const require = createRequire(import.meta.url);
-const { Manager, Request, Holding, Scope, Target } = require('../dist/core.js');
+const { Holding, Manager, Request, Scope, Store, Target } = require('../dist/core.js');
 const { Documents } = require('../dist/shape.js');
-const { bytesOf } = require('../dist/runner.js');
 const { callSettingsOf, checkManagerOptions, settingsOf } = require('../dist/options.js');
 
 const hex = (bytes) => randomBytes(bytes).toString('hex');
@@ -20,7 +19,9 @@ const OPTIONS = [
   { ttl: 10_000 },
   { ttl: 10_000.5 },
   { owner: 'me' },
-  { owner: '30000000000 me' },
+  // What a shape has before and after it.
+  { owner: 'Some((10000, 7)) me' },
+  { owner: '10000 7 me' },
   { value: 'my own value' },
   { value: '$value' },
   { limit: 3 },
@@ -48,15 +49,14 @@ function* requests() {
 }
 
 /** The attempts of a call, and the ends of the grant that the first one got. */
-function* commands(request, documents) {
+function* commands(request) {
   for (const number of [1, 13]) {
     yield request.fast(number);
     yield request.slow(number, undefined);
     yield request.slow(number, `another-${number}`);
   }
   yield* ends(Target.byValue(request.name(), request.value()));
-  const holding = request.isExclusive() && grantedBy(request, documents);
-  if (holding) yield* ends(holding.toRelease(2e6));
+  yield* ends(grantedBy(request).toRelease(2e6));
 }
 
 function* ends(target) {
@@ -66,32 +66,19 @@ function* ends(target) {
   }
 }
 
-/** What the holder of a grant has, once its attempt was answered as a server does. */
-function grantedBy(request, documents) {
-  const command = request.fast(1);
-  const document = documents.of(command, 'locks', 1e6);
-  const told = document.update[0].$replaceWith.$mergeObjects[1].$cond[1];
-  const now = new Date();
-  const { value, id, owner } = told.grant;
-  const grant = { ...told.grant, value: value.$literal, id: id.$literal, owner: owner.$literal };
-  const found = {
-    name: request.name(),
-    value: value.$literal,
-    expiresAt: new Date(now.getTime() + 30_000),
-    grant: { ...grant, acquiredAt: now, metadata: {}, writes: BSON.Long.fromNumber(1) },
-    now,
-  };
-  const reply = { value: found, ok: 1, operationTime: new BSON.Timestamp(1n << 32n) };
-  return Holding.granted(request, command.decode(bytesOf(reply), 1e6), 1.5e6);
+/** The holder of a grant of this call, in a store of its own. */
+function grantedBy(request) {
+  const [nowMs, command] = [Date.UTC(2026, 0, 1), request.slow(1, undefined)];
+  const reply = command.carryOut(new Store(nowMs), 'locks', 1e6, nowMs);
+  return Holding.granted(request, reply, 1.5e6);
 }
 
 /** How many documents differ from those of the core, of how many, and of how many shapes. */
 function compared(documents, enough = Infinity) {
   const shapes = new Set();
-  const right = new Documents();
   let [all, wrong] = [0, 0];
   for (const request of requests()) {
-    for (const command of commands(request, right)) {
+    for (const command of commands(request)) {
       shapes.add(command.shape());
       const [collection, sent] = [`locks${all % 3}`, 1_000_000 + all];
       const document = documents.of(command, collection, sent);
@@ -103,13 +90,23 @@ function compared(documents, enough = Infinity) {
       document.maxTimeMS = all;
     }
   }
-  return { all, wrong, shapes: shapes.size };
+  return { all, wrong, shapes };
 }
 
 test('each is the very one that the core builds, whatever the options are', () => {
   const { all, wrong, shapes } = compared(new Documents());
   assert.equal(wrong, 0);
-  assert.ok(all > 2500 && shapes > 40, `${all} documents of ${shapes} shapes`);
+  const told = [...shapes].join('\n');
+  for (const form of ['Plain', 'List']) {
+    for (const kind of ['delete', 'Anywhere end', 'BesideOthers end', 'HeldOrQueued end']) {
+      assert.ok(shapes.has(`${kind} ${form}`), `${kind} ${form} is not among ${told}`);
+    }
+  }
+  for (const kind of ['LookUp fast', 'slow']) {
+    const of = [...shapes].filter((shape) => shape?.startsWith(kind));
+    assert.ok(of.length >= 10, `${of.length} of ${kind}`);
+  }
+  assert.ok(all > 2500, `${all}`);
 });
 
 test('a shape that leaves something out is found', () => {
@@ -141,7 +138,7 @@ test('it forgets shapes beyond a hundred', () => {
   const manager = new Manager(settingsOf({}), hex(12), '@host:1');
   const documents = new Documents();
   for (let number = 0; number < 250; number += 1) {
-    const settings = callSettingsOf({ owner: `owner ${number}` });
+    const settings = callSettingsOf({ ttl: 5000 + number });
     documents.of(new Request(manager, 'a', settings, hex(16), true, true).fast(1), 'locks', 1e6);
     assert.ok(documents.shapes.size <= 100);
   }

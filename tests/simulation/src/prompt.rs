@@ -176,18 +176,24 @@ impl Sight<'_> {
     /// Whether the holder had dropped the lease, a little before the call. A release whose future is not over promises
     /// nothing to other calls of its process.
     fn was_dropped_before(&self, hold: &Hold<'_>, call: &Call<'_>) -> bool {
-        let dropped = hold.let_go.is_some_and(|at| (at..=at + LOOK).contains(&call.invoked));
-        dropped && self.drops_first(hold, call) && hold.lost.is_none() && !hold.grant.is_empty()
+        let dropped = hold.let_go.is_some_and(|at| {
+            (at..=at + LOOK).contains(&call.invoked) && self.drops_first(hold, at, call)
+        });
+        dropped && hold.lost.is_none() && !hold.grant.is_empty()
     }
 
-    /// Whether the drop was noted before the call: both may be of the same moment.
-    fn drops_first(&self, hold: &Hold<'_>, call: &Call<'_>) -> bool {
-        let records = || self.evidence().records.iter().map(|record| &record.what);
-        let is_drop = |what: &What| matches!(what, What::Releasing { call, how: Letting::Drop } if call == hold.call);
-        let is_made =
-            |what: &What| matches!(what, What::Invoked { call: made, .. } if made == call.id);
-        let dropped = records().position(is_drop);
-        dropped.is_some() && dropped < records().position(is_made)
+    /// Whether it was a drop at that time, and noted before the call: both may be of the same moment.
+    fn drops_first(&self, hold: &Hold<'_>, at: Nanos, call: &Call<'_>) -> bool {
+        let records = &self.evidence().records;
+        let dropped = records.iter().position(|record| {
+            let drops = |of: &str, how| of == hold.call && how == Letting::Drop;
+            matches!(&record.what, What::Releasing { call, how } if drops(call, *how))
+                && record.at == at
+        });
+        let made = records.iter().position(
+            |record| matches!(&record.what, What::Invoked { call: made, .. } if made == call.id),
+        );
+        dropped.is_some() && dropped < made
     }
 
     /// Whether in this time nobody else had the lease or waited for it.

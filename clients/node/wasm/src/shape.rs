@@ -4,7 +4,6 @@
 //! JavaScript reads the document of a specimen once for each shape, and puts the texts of a command where those of the
 //! specimen are: that is several times faster than to build the document here and to read it there.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use mongo_lease_core::commands::{
@@ -115,7 +114,7 @@ fn of_request(kind: &str, request: &AcquireRequest) -> Option<String> {
         name: _,
         value: _,
         call_id: _,
-        owner,
+        owner: _,
         metadata,
         permits,
         timing,
@@ -133,23 +132,16 @@ fn of_request(kind: &str, request: &AcquireRequest) -> Option<String> {
     if !metadata.is_empty() {
         return None;
     }
-    let mut shape = format!(
-        "{kind} {} {} {} {} {has_oplog}",
-        permits.count(),
-        permits.limit(),
-        ttl.as_nanos(),
-        max_clock_skew.as_nanos()
-    );
-    if let Some(QueueOptions { waiter_ttl, max_waiting }) = joins {
-        let _ = write!(shape, " {waiter_ttl} {max_waiting}");
-    }
-    // A text of the user's, so it is the last.
-    let _ = write!(shape, " {owner}");
-    Some(shape)
+    // No text of the user's is in it, and each part is there in all: two commands cannot have one shape by chance.
+    let joins = joins.map(|QueueOptions { waiter_ttl, max_waiting }| (waiter_ttl, max_waiting));
+    let (count, limit) = (permits.count(), permits.limit());
+    let (ttl, skew) = (ttl.as_nanos(), max_clock_skew.as_nanos());
+    Some(format!("{kind} {count} {limit} {ttl} {skew} {has_oplog} {joins:?}"))
 }
 
 fn texts_of(request: &AcquireRequest, grant_id: &GrantId) -> Vec<String> {
-    vec![request.name.clone(), request.value.clone(), grant_id.as_str().to_owned()]
+    let owner = request.owner.to_string();
+    vec![request.name.clone(), request.value.clone(), grant_id.as_str().to_owned(), owner]
 }
 
 fn marked(request: &AcquireRequest, mark: &str) -> Arc<AcquireRequest> {
@@ -157,6 +149,7 @@ fn marked(request: &AcquireRequest, mark: &str) -> Arc<AcquireRequest> {
         name: format!("name {mark}"),
         value: format!("value {mark}"),
         call_id: CallId::from(format!("call {mark}").as_str()),
+        owner: format!("owner {mark}").into(),
         ..request.clone()
     })
 }
