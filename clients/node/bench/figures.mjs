@@ -85,7 +85,7 @@ async function handOff(make, bare, waiting) {
   await Promise.all(managers.map((leases) => leases.ready()));
   const stream = bare.watch([], { maxAwaitTimeMS: 1000 });
   await stream.tryNext();
-  for (let round = 0; round < 8; round += 1) {
+  for (let round = 0; round < Math.max(8, 60 / waiting); round += 1) {
     let released = 0;
     const first = await managers[0].acquire('line');
     const holding = managers.slice(1).map(async (leases) => {
