@@ -164,7 +164,8 @@ async fn a_shutdown_leaves_no_lease_that_is_not_held() {
     assert!(other.try_acquire("a").await.unwrap().is_granted());
 }
 
-/// Nobody polls them: each is a branch of a task that stands still. One that waits is registered, and found by that.
+/// Each future is polled once, and not again before the shutdown has ended. A shutdown finds calls that wait in the
+/// registry of waiters. A try is not in it.
 #[tokio::test(start_paused = true)]
 async fn what_a_try_is_granted_during_a_shutdown_is_released_although_nobody_polls_it() {
     let store = MemoryStore::new();

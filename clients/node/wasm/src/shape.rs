@@ -1,6 +1,6 @@
 //! Commands that differ from others of their shape in some texts alone, and in when they are sent.
 //!
-//! An acquire or a release has 60 to 300 fields, of which the name, the value and the grant's id are new each time.
+//! An acquire or a release has 60 to 300 fields. A few texts are new each time, such as the name and the value.
 //! JavaScript reads the document of a specimen once for each shape, and puts the texts of a command where those of the
 //! specimen are: that is several times faster than to build the document here and to read it there.
 
@@ -16,7 +16,7 @@ use crate::command::{AnyCommand, Command};
 
 /// A command that may have a shape.
 pub(crate) trait Shaped: AnyCommand {
-    /// All that its document depends on beside the texts and the moment; `None` if that is too much for a shape.
+    /// Names everything in the document but the texts and the time of sending. `None` if it has to be built anew.
     fn shape(&self) -> Option<String>;
     /// The texts, each of which stands somewhere in the document as a whole.
     fn texts(&self) -> Vec<String>;
@@ -26,7 +26,8 @@ pub(crate) trait Shaped: AnyCommand {
 
 #[wasm_bindgen]
 impl Command {
-    /// What its document depends on beside `texts` and the moment when it is sent; `undefined` if it has no shape.
+    /// The documents of two commands with the same shape differ only in `texts` and in the time of sending.
+    /// `undefined` if the document has to be built anew.
     pub fn shape(&self) -> Option<String> {
         self.shaped()?.shape()
     }
