@@ -23,6 +23,7 @@ const DUPLICATE_KEY = 11_000;
 
 export class Call {
   readonly attempts: Attempts;
+  readonly name: string;
   readonly started: number;
   /** Another owner has taken over the cleanup of this call. */
   isPassedOn = false;
@@ -34,6 +35,7 @@ export class Call {
     readonly request: Request,
     private readonly waits: boolean,
   ) {
+    this.name = request.name();
     this.attempts = new Attempts(request);
     this.started = engine.clock.rough();
   }
@@ -99,7 +101,7 @@ export class Call {
         if (engine.clock.now() >= deadline) throw new AttemptError(Failure.unanswered());
         continue;
       }
-      engine.noteContended(request.name(), true);
+      engine.guesses.noteContended(this.name, true);
       if (answer === Answer.Refused) {
         // Such a lease is never granted.
         const damaged = reply.damaged();
@@ -116,11 +118,10 @@ export class Call {
     predecessor: string | undefined,
     time: AttemptTime,
   ): Attempt {
-    const { engine, request, attempts } = this;
-    const name = request.name();
+    const { engine, request, attempts, name } = this;
     const isFirst = !attempts.hasStarted();
     const isNew = request.hasNewValue() && predecessor === undefined;
-    const isLikelyFree = !this.waits || !engine.isContended(name);
+    const isLikelyFree = !this.waits || !engine.guesses.isContended(name);
     const mayRepeat = isUnanswered && request.isExclusive();
     const isFast = (isFirst || mayRepeat) && isNew && isLikelyFree;
     const number = attempts.start();
@@ -152,7 +153,7 @@ export class Call {
   /** Makes a lease of a grant. Returns nothing when its validity has passed already. */
   private async accept(reply: Reply, policy: Policy, stop: Stop): Promise<Lease | undefined> {
     const { engine, request } = this;
-    engine.noteContended(request.name(), reply.waiting() > 0);
+    engine.guesses.noteContended(this.name, reply.waiting() > 0);
     let now = engine.clock.now();
     const holding = Holding.granted(request, reply, now);
     if (!holding) return undefined;
@@ -173,7 +174,7 @@ export class Call {
   /** Makes a lease of a promotion that is valid for `term` milliseconds at first. */
   acceptPromotion(promotion: Promotion, term: number): Lease | undefined {
     const { engine, request } = this;
-    engine.noteContended(request.name(), true);
+    engine.guesses.noteContended(this.name, true);
     const now = engine.clock.now();
     const holding = Holding.promoted(request, promotion, term, now);
     // A promotion implies a queue; assume more waiters.
@@ -213,7 +214,8 @@ export class Call {
     }
     // An unrenewed grant lasts no longer than this, and a queue entry expires earlier.
     const until = engine.clock.now() + request.lasts() * 1e3;
-    engine.releaser.inBackground(attempts.toGiveBack(), GIVE_BACK[likely], until);
+    const ending = { name: this.name, target: attempts.toGiveBack(), steps: GIVE_BACK[likely] };
+    engine.releaser.inBackground(ending, until);
   }
 }
 

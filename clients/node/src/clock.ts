@@ -47,8 +47,8 @@ export interface Clock {
 // Timers stop while the machine is suspended, and this clock does not: so late a timer may be after that. The library's
 // sleeps have the same bound, each by itself; here one timer looks for all.
 const SLEEP_MAX_MS = 1000;
-// From this on, Node fires at once.
-const TIMEOUT_MAX_MS = 2 ** 31 - 1;
+// One that is later than this has no timer of Node's until a look finds it near: nearly all are cancelled before.
+const FAR_MICROS = 2 * SLEEP_MAX_MS * 1e3;
 // A clock that counts in hundredths of a second seems to gain as much.
 const SUSPENSION_MICROS = 50_000;
 // For so long no look at the uptime is needed, unless the wall clock has gained more than this on Node's. It counts whole
@@ -62,6 +62,7 @@ interface Timer {
   at: number;
   callback: () => void;
   isBackground: boolean;
+  /** Nothing while it is far. */
   timeout: NodeJS.Timeout | undefined;
 }
 
@@ -88,6 +89,8 @@ export class SystemClock implements Clock {
   private wallAhead = 0;
   private lookAgainAt = -Infinity;
   private readonly timers = new Set<Timer>();
+  /** How many of them are far, and keep the process alive by the look alone. */
+  private foregroundFar = 0;
   private looking: NodeJS.Timeout | undefined;
 
   constructor() {
@@ -141,18 +144,26 @@ export class SystemClock implements Clock {
     if (at === Infinity) return () => undefined;
     const timer: Timer = { at, callback, isBackground, timeout: undefined };
     this.timers.add(timer);
-    this.arm(timer, this.rough());
-    this.lookForSuspensions();
+    const now = this.rough();
+    if (at - now <= FAR_MICROS) this.arm(timer, now);
+    else if (!isBackground) this.foregroundFar += 1;
+    this.lookLater();
     return () => {
-      clearTimeout(timer.timeout);
-      this.timers.delete(timer);
+      if (this.timers.delete(timer)) this.disarm(timer);
     };
   }
 
   private arm(timer: Timer, now: number): void {
     const left = Math.max(0, Math.ceil((timer.at - now) / 1e3));
-    timer.timeout = setTimeout(() => this.fire(timer), Math.min(left, TIMEOUT_MAX_MS));
+    timer.timeout = setTimeout(() => this.fire(timer), left);
     if (timer.isBackground) timer.timeout.unref();
+  }
+
+  private disarm(timer: Timer): void {
+    if (timer.timeout) clearTimeout(timer.timeout);
+    else if (!timer.isBackground) this.foregroundFar -= 1;
+    timer.timeout = undefined;
+    if (this.foregroundFar === 0) this.looking?.unref();
   }
 
   private fire(timer: Timer): void {
@@ -162,22 +173,26 @@ export class SystemClock implements Clock {
     timer.callback();
   }
 
-  /** Looks at the second clock for all timers together, while there are any: one look costs several microseconds. */
-  private lookForSuspensions(): void {
-    if (this.looking) return;
-    const before = this.gained;
-    this.looking = setTimeout(() => {
-      this.looking = undefined;
-      if (this.timers.size === 0) return;
-      const now = this.now();
-      if (this.gained - before >= SUSPENSION_MICROS) {
-        for (const timer of this.timers) {
-          clearTimeout(timer.timeout);
-          this.arm(timer, now);
-        }
-      }
-      this.lookForSuspensions();
-    }, SLEEP_MAX_MS).unref();
+  /** Looks at all timers once a second, while there are any: which have come near, and whether the machine has slept. */
+  private lookLater(): void {
+    if (!this.looking) {
+      const { gained } = this;
+      this.looking = setTimeout(() => this.lookAtTimers(gained), SLEEP_MAX_MS).unref();
+    }
+    if (this.foregroundFar > 0) this.looking.ref();
+  }
+
+  private lookAtTimers(gainedBefore: number): void {
+    this.looking = undefined;
+    const now = this.now();
+    const hasSlept = this.gained - gainedBefore >= SUSPENSION_MICROS;
+    for (const timer of this.timers) {
+      const isFar = !timer.timeout;
+      if (timer.at - now > FAR_MICROS || !(isFar || hasSlept)) continue;
+      this.disarm(timer);
+      this.arm(timer, now);
+    }
+    if (this.timers.size > 0) this.lookLater();
   }
 }
 

@@ -16,6 +16,7 @@ export {
   Failure,
   Fault,
   FencedWrite,
+  Guess,
   Heartbeats,
   HoldStep,
   Holding,

@@ -6,6 +6,7 @@ import { asLeaseError } from './call';
 import { Command, Constants, Failure, Fault, type Info, Manager, Next, type Reply } from './core';
 import { AttemptError, toError } from './errors';
 import { Events } from './events';
+import type { Guesses } from './guesses';
 import { Heart } from './heartbeat';
 import { LocalQueues } from './local-queue';
 import { type ManagerOptions, checkManagerOptions, settingsOf } from './options';
@@ -39,6 +40,7 @@ export class Engine {
   readonly collection: string;
   readonly runner: Runner;
   readonly clock: Clock;
+  readonly guesses: Guesses;
   readonly renewer: Renewer;
   readonly releaser: Releaser;
   readonly localQueues = new LocalQueues();
@@ -65,11 +67,13 @@ export class Engine {
     const options = checkManagerOptions(told);
     this.options = options;
     const process_ = `@${hostname()}:${process.pid}`;
-    this.manager = refusedAsError(() => new Manager(settingsOf(options), randomHex(12), process_));
+    const id = randomHex().slice(0, 24);
+    this.manager = refusedAsError(() => new Manager(settingsOf(options), id, process_));
     this.collection = this.manager.collection();
     this.maxClockSkew = this.time('max_clock_skew');
     this.runner = new Runner(backend, this.manager, slotsOf(options, backend, this.manager));
     this.clock = backend.clock;
+    this.guesses = this.runner.guesses;
     this.beginnings = new Turns(this.clock);
     this.timeouts = new Turns(this.clock);
     this.releases = new Turns(this.clock);
@@ -294,35 +298,6 @@ export class Engine {
   onClosing(callback: () => void): () => void {
     this.closingCallbacks.add(callback);
     return () => void this.closingCallbacks.delete(callback);
-  }
-
-  isContended(name: string): boolean {
-    return this.manager.isContended(name, this.clock.rough());
-  }
-
-  noteContended(name: string, isTrue: boolean): void {
-    this.manager.noteContended(name, this.clock.rough(), isTrue);
-  }
-
-  /** Notes that calls wait for a lease that is held here. */
-  noteAwaited(name: string): void {
-    this.manager.noteAwaited(name, this.clock.rough(), true);
-  }
-
-  /** Whether calls were found to wait for a lease that is released now. What is known of them ends with it. */
-  takeAwaited(name: string): boolean {
-    const now = this.clock.rough();
-    const isAwaited = this.manager.isAwaited(name, now);
-    if (isAwaited) this.manager.noteAwaited(name, now, false);
-    return isAwaited;
-  }
-
-  isBlocked(name: string): boolean {
-    return this.runner.isBlocked(name);
-  }
-
-  noteBlocked(name: string, isTrue: boolean): void {
-    this.runner.noteBlocked(name, isTrue);
   }
 
   attemptError(error: unknown): AttemptError {

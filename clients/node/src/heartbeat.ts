@@ -25,7 +25,7 @@ export class Heart {
     const blocked = new Map<string, Slot[]>();
     const together: Slot[] = [];
     for (const slot of due) {
-      if (!engine.isBlocked(slot.name)) together.push(slot);
+      if (!engine.guesses.isBlocked(slot.name)) together.push(slot);
       else blocked.set(slot.name, [...(blocked.get(slot.name) ?? []), slot]);
     }
     for (let place = 0; place < together.length; place += BATCH_MAX) {
@@ -68,7 +68,7 @@ export class Heart {
       if (slot) (pieces[piece] ??= []).push(slot);
     });
     if (pieces.length < 2) {
-      this.engine.noteBlocked(slots[0]?.name ?? '', true);
+      this.engine.guesses.noteBlocked(slots[0]?.name ?? '', true);
       return false;
     }
     pieces.forEach((piece) => this.start(piece, Constants.pieceTime(time)));

@@ -183,7 +183,7 @@ export class Lease {
     const sent = clock.sent();
     // Before sending: from now on a bulk renewal might wait for this transaction.
     holding.onGuarded(clock.now());
-    engine.noteBlocked(this.name, true);
+    engine.guesses.noteBlocked(this.name, true);
     const command = holding.guard(engine.collection, sent);
     const reply = await engine.runner.backend.sendIn(session as ClientSession, command);
     let isGuarded: boolean;
@@ -285,23 +285,24 @@ export class Lease {
     if (turn) await turn;
     const policy = engine.releasePolicy(isLost);
     const target = holding.toRelease(now);
-    const steps = this.stepsTo(target);
+    const { name } = this;
+    const ending = { name, target, steps: this.stepsTo(name, target) };
     try {
-      const released = await releaser.release(target, steps, policy, wasValid);
+      const released = await releaser.release(ending, policy, wasValid);
       if (released === 'released') this.tellReleased();
       return released;
     } catch (error) {
       if (isOwnEnd) this.tellReleased();
       const until = holding.renewedUntil() + engine.maxClockSkew * 1e3;
-      if (!(error instanceof Fault)) releaser.inBackground(target, steps, until);
+      if (!(error instanceof Fault)) releaser.inBackground(ending, until);
       throw error;
     } finally {
       this.call?.settle();
     }
   }
 
-  private stepsTo(target: Target): ReleaseStep[] {
-    const isAwaited = this.engine.takeAwaited(target.name());
+  private stepsTo(name: string, target: Target): ReleaseStep[] {
+    const isAwaited = this.engine.guesses.takeAwaited(name);
     if (target.keepsName()) return ['later'];
     return GIVE_BACK[isAwaited && this.likely === 'alone' ? 'besideOthers' : this.likely];
   }

@@ -27,6 +27,7 @@ import {
 } from './options';
 import type { CloseReport, Released } from './outcomes';
 import { QueuedCall } from './queued';
+import { GIVE_BACK } from './release';
 import { resume, resumingOf } from './resume';
 import { Stop, Stopped } from './retry';
 import { type Backend, randomHex } from './runner';
@@ -181,7 +182,8 @@ export class LeaseManager {
     try {
       await engine.ready(policy.deadline);
       const { runner, releaser } = engine;
-      return await runner.track(releaser.release(target, ['delete', 'anywhere'], policy, false));
+      const ending = { name, target, steps: GIVE_BACK.alone };
+      return await runner.track(releaser.release(ending, policy, false));
     } catch (error) {
       throw asLeaseError(error);
     }
@@ -260,7 +262,7 @@ export class LeaseManager {
       const found = (await engine.look(command)).leases(engine.manager);
       const infos = (BSON.deserialize(found).list as object[]).map(toInfo);
       for (const { name, heldHere, waiting } of infos) {
-        if (heldHere && waiting > 0) engine.noteAwaited(name);
+        if (heldHere && waiting > 0) engine.guesses.noteAwaited(name);
       }
       return infos;
     } catch (error) {
@@ -295,7 +297,7 @@ export class LeaseManager {
       refusedAsError(() => {
         const settings = callSettingsOf(options);
         const text = checkName(name);
-        return new Request(engine.manager, text, settings, randomHex(16), hasOplog, waits);
+        return new Request(engine.manager, text, settings, randomHex(), hasOplog, waits);
       });
     const first = make(true);
     return (hasOplog) => (hasOplog ? first : make(false));

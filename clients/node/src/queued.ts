@@ -52,7 +52,7 @@ export class QueuedCall {
     this.call = new Call(engine, request, true);
     this.waiter = new Waiter(request, deadline, engine.waiters.waiterTtl);
     const { localQueues } = engine;
-    this.ticket = localQueues.join(request.name(), request.activeCalls(), this.wake);
+    this.ticket = localQueues.join(this.call.name, request.activeCalls(), this.wake);
   }
 
   /** Waits until the lease is granted, or the deadline comes, or the caller goes. */
@@ -202,11 +202,11 @@ export class QueuedCall {
   private refused(reply: Reply): WaitStep {
     const { engine, slot, waiter } = this;
     if (reply.ahead() === undefined || !slot) {
-      throw toError(Fault.queueFull(this.call.request.name(), reply.waiting()));
+      throw toError(Fault.queueFull(this.call.name, reply.waiting()));
     }
     // Before the query of the stream's state: when the stream ends, only calls marked as queued are told.
     slot.joined(reply.sent(), reply.token());
-    engine.noteAwaited(this.call.request.name());
+    engine.guesses.noteAwaited(this.call.name);
     // A release by another program sends no event.
     const isNotified = reply.tellsItsEnd() && engine.waiters.hasStream;
     const { ledBy } = this.ticket;
@@ -219,7 +219,7 @@ export class QueuedCall {
   }
 
   private queuedEvent(reply: Reply): LeaseEvent {
-    return { event: 'queued', name: this.call.request.name(), ahead: reply.ahead() ?? 0 };
+    return { event: 'queued', name: this.call.name, ahead: reply.ahead() ?? 0 };
   }
 
   private recheckEvery(): number {
@@ -253,8 +253,7 @@ export class QueuedCall {
     const waited = (clock.now() - this.started) / 1e3;
     const attempt = source instanceof AttemptError ? source : undefined;
     const fault = attempt?.failure.fault();
-    const name = call.request.name();
-    const told = Fault.waitTimeout(name, waited, !ticket.hasTurn, held, fault);
+    const told = Fault.waitTimeout(call.name, waited, !ticket.hasTurn, held, fault);
     return toError(told, attempt?.source);
   }
 }

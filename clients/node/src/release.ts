@@ -23,21 +23,24 @@ export const GIVE_BACK: Record<Likely, ReleaseStep[]> = {
   maybeQueued: ['heldOrQueued'],
 };
 
+/** What a release ends, and by which commands. */
+export interface Ending {
+  name: string;
+  target: Target;
+  steps: ReleaseStep[];
+}
+
 export class Releaser {
   constructor(private readonly runner: Runner) {}
 
   /** Ends one lease. Throws an `AttemptError` if the release is not confirmed in time. */
-  async end(
-    target: Target,
-    steps: ReleaseStep[],
-    policy: Policy,
-    wasValid: boolean,
-  ): Promise<Released> {
+  async end(ending: Ending, policy: Policy, wasValid: boolean): Promise<Released> {
     const { runner } = this;
+    const { name, target, steps } = ending;
     let earlier = Prior.NotApplied;
     for (const step of steps) {
       const attempt = (time: AttemptTime): Attempt =>
-        runner.start(commandOf(target, step), time, { about: target.name() });
+        runner.start(commandOf(target, step), time, { about: name });
       const answered = await untilAnswered(runner.clock, policy, attempt);
       const ended = answered.reply.count();
       // As of a grant: the collector does not see how large it is.
@@ -54,28 +57,23 @@ export class Releaser {
   }
 
   /** The same for a caller: throws a `Fault` where the document is damaged. */
-  async release(
-    target: Target,
-    steps: ReleaseStep[],
-    policy: Policy,
-    wasValid: boolean,
-  ): Promise<Released> {
-    const released = await this.end(target, steps, policy, wasValid);
+  async release(ending: Ending, policy: Policy, wasValid: boolean): Promise<Released> {
+    const released = await this.end(ending, policy, wasValid);
     if (released === 'released') return released;
-    const damaged = await this.damaged(target, policy);
+    const damaged = await this.damaged(ending.target, policy);
     if (damaged) throw damaged;
     return released;
   }
 
   /** Releases a lease or a grant in the background. After `until` it has expired by itself. */
-  inBackground(target: Target, steps: ReleaseStep[], until: number): void {
+  inBackground(ending: Ending, until: number): void {
     const now = this.runner.clock.now();
     const attemptTimeout = Constants.attemptTimeout();
     // A lease that has expired by our clock still gets one attempt: the server's clock may differ.
     const deadline = Math.max(until, now + attemptTimeout * 1e3);
     const policy = { attemptTimeout, deadline };
     // What is not confirmed ends with its ttl.
-    const ended = this.end(target, steps, policy, false).catch(() => 'unknown');
+    const ended = this.end(ending, policy, false).catch(() => 'unknown');
     void this.runner.track(ended);
   }
 
@@ -96,12 +94,12 @@ function commandOf(target: Target, step: ReleaseStep): Command {
     case 'delete':
       return target.delete();
     case 'besideOthers':
-      return target.end(Scope.BesideOthers, randomHex(16));
+      return target.end(Scope.BesideOthers, randomHex());
     case 'anywhere':
-      return target.end(Scope.Anywhere, randomHex(16));
+      return target.end(Scope.Anywhere, randomHex());
     case 'heldOrQueued':
-      return target.end(Scope.HeldOrQueued, randomHex(16));
+      return target.end(Scope.HeldOrQueued, randomHex());
     case 'later':
-      return target.endLater(randomHex(16));
+      return target.endLater(randomHex());
   }
 }

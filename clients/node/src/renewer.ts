@@ -132,7 +132,7 @@ export class Renewer {
     for (const lease of leases) {
       const step = lease.holding.onRenewed(now, sent);
       if (step === HoldStep.Wait) this.tellRenewed(lease);
-      this.engine.noteBlocked(lease.name, false);
+      this.engine.guesses.noteBlocked(lease.name, false);
       this.reschedule(lease);
     }
   }
@@ -180,7 +180,7 @@ export class Renewer {
       // From now on the other leases are renewed without it.
       const now = this.clock.now();
       batch.leases.forEach((lease) => lease.holding.onGuarded(now));
-      this.engine.noteBlocked(batch.leases[0]?.name ?? '', true);
+      this.engine.guesses.noteBlocked(batch.leases[0]?.name ?? '', true);
       return false;
     }
     const time = Constants.pieceTime(batch.time);
@@ -224,7 +224,9 @@ export class Renewer {
     const wait = Math.min(lease.remaining(), attemptTimeout * 2);
     const policy = { attemptTimeout, deadline: clock.now() + wait * 1e3 };
     const attempt = (time: AttemptTime): Attempt =>
-      engine.runner.start(renewal.command(), time, { isBlocked: engine.isBlocked(lease.name) });
+      engine.runner.start(renewal.command(), time, {
+        isBlocked: engine.guesses.isBlocked(lease.name),
+      });
     const { reply } = await untilAnswered(clock, policy, attempt);
     if (reply.count() === 0) {
       await lease.judge();

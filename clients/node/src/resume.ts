@@ -16,7 +16,7 @@ export function resumingOf(key: LeaseKey, manager: Manager): Resuming {
   }
   const [grant, token] = [key.grant, key.token].map((text) => check('key', text, 'string'));
   const value = check('value', key.value, 'string');
-  return new Resuming(manager, checkName(key.name), value, grant, token, randomHex(16));
+  return new Resuming(manager, checkName(key.name), value, grant, token, randomHex());
 }
 
 /** Uses the key up. A close waits for it. */

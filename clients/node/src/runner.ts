@@ -1,6 +1,6 @@
 // Sends commands: to a server through the caller's `Db`, or to a store in memory. Nothing above knows which.
 
-import { randomFillSync } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { BSON, type ClientSession, type Document } from 'mongodb';
 import type { Clock } from './clock';
 import {
@@ -14,6 +14,7 @@ import {
   type Reply,
 } from './core';
 import { AttemptError } from './errors';
+import { Guesses } from './guesses';
 import type { Pending } from './retry';
 import { SlotQueue, type Waiting } from './slots';
 
@@ -78,14 +79,13 @@ export function bytesOf(document: Document): Uint8Array {
   return BSON.serialize(told, { ignoreUndefined: true });
 }
 
-/** Fresh randomness of the operating system, as hexadecimal digits. None is kept: copies of a machine would share it. */
-export function randomHex(bytes: number): string {
-  randomFillSync(room, 0, bytes);
-  return room.toString('hex', 0, bytes);
+/**
+ * 122 random bits as 32 hexadecimal digits, which nobody can guess. Node makes them of a state in this process: a machine
+ * that is copied while it runs makes them twice.
+ */
+export function randomHex(): string {
+  return randomUUID().replaceAll('-', '');
 }
-
-// A buffer for each text would be memory of its own, which the collector of JavaScript knows least of.
-const room = Buffer.alloc(16);
 
 /** The failure of an attempt for an error of the driver. */
 export function attemptError(error: unknown): AttemptError {
@@ -146,13 +146,15 @@ export class Runner {
   /** @internal */
   readonly pace = new Pace();
   readonly collection: string;
+  readonly guesses: Guesses;
 
   constructor(
     readonly backend: Backend,
-    private readonly manager: Manager,
+    manager: Manager,
     slots: number,
   ) {
     this.collection = manager.collection();
+    this.guesses = new Guesses(manager, backend.clock);
     this.slots = new SlotQueue(slots);
   }
 
@@ -166,14 +168,6 @@ export class Runner {
     if (!options.isLookOnly) void this.track(attempt.answer);
     attempt.begin();
     return attempt;
-  }
-
-  isBlocked(name: string): boolean {
-    return this.manager.isBlocked(name, this.clock.rough());
-  }
-
-  noteBlocked(name: string, isTrue: boolean): void {
-    this.manager.noteBlocked(name, this.clock.rough(), isTrue);
   }
 
   /** Notes work that a close waits for. */
@@ -225,7 +219,7 @@ export class Attempt implements Pending, Waiting {
     private readonly options: AttemptOptions,
   ) {
     const { about } = options;
-    this.isBlocked = options.isBlocked ?? (about !== undefined && runner.isBlocked(about));
+    this.isBlocked = options.isBlocked ?? (about !== undefined && runner.guesses.isBlocked(about));
     this.lane = command.lane(this.isBlocked);
     this.answer = new Promise((resolve, reject) => {
       this.resolve = resolve;
@@ -291,18 +285,19 @@ export class Attempt implements Pending, Waiting {
   /** Notes what the outcome says of the database, and of the document. */
   private note(outcome: Reply | AttemptError, sentAt: number): void {
     const { runner, options } = this;
-    const { pace, clock } = runner;
+    const { pace, clock, guesses } = runner;
     const { about } = options;
     const now = clock.rough();
     if (!(outcome instanceof AttemptError)) {
       pace.wentThrough(now, sentAt);
-      if (about !== undefined && outcome.hasWritten()) runner.noteBlocked(about, false);
+      if (about !== undefined && guesses.isBlocked(about) && outcome.hasWritten())
+        guesses.noteBlocked(about, false);
       return;
     }
     const { failure } = outcome;
     if (failure.isCutOff()) pace.timedOut(now, sentAt);
     const isShown = failure.isBlocked() && Pace.saysBlocked((now - sentAt) / 1e3);
-    if (about !== undefined && isShown) runner.noteBlocked(about, true);
+    if (about !== undefined && isShown) guesses.noteBlocked(about, true);
   }
 
   private end(outcome: Reply | AttemptError): void {

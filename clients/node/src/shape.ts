@@ -13,33 +13,41 @@ type Copy = (texts: string[], sent: Long) => unknown;
 
 // No command is sent then, and no document has such a number: it is 277 years.
 const SPECIMEN_SENT = 8_765_432_109_876_543;
-// A program may give each call another ttl, which is part of the shape.
+// What the core writes between texts.
+const BETWEEN = '\0';
+// The core forgets shapes as well: a program may give each call another ttl, which is part of the shape.
 const SHAPES_MAX = 100;
 
 export class Documents {
-  private readonly shapes = new Map<string, Copy>();
+  /** By the number of the shape, which is a text here. */
+  private readonly copies = new Map<string | undefined, Copy>();
 
   /** The document of a command that is sent at this moment. The caller may add fields to it. */
   of(command: Command, collection: string, sent: number): Document {
-    const shape = command.shape();
-    if (shape === undefined) return exact(command.build(collection, sent));
-    let copy = this.shapes.get(shape);
+    const told = command.shapeAndTexts();
+    if (told === undefined) return exact(command.build(collection, sent));
+    // The number of the shape is in the place of the collection.
+    const texts = told.split(BETWEEN);
+    const [shape] = texts;
+    texts[0] = collection;
+    let copy = this.copies.get(shape);
     if (!copy) {
       copy = copyOfSpecimen(command);
-      if (this.shapes.size >= SHAPES_MAX) this.shapes.clear();
-      this.shapes.set(shape, copy);
+      if (this.copies.size >= SHAPES_MAX) this.copies.clear();
+      this.copies.set(shape, copy);
     }
-    return copy([collection, ...command.texts()], Long.fromNumber(sent)) as Document;
+    return copy(texts, Long.fromNumber(sent)) as Document;
   }
 }
 
 function copyOfSpecimen(command: Command): Copy {
-  const mark = randomHex(16);
+  const mark = randomHex();
   const collection = `collection ${mark}`;
   const specimen = command.specimen(mark) as Command;
   try {
     const document = exact(specimen.build(collection, SPECIMEN_SENT));
-    return copyOf(document, [collection, ...specimen.texts()], mark) as Copy;
+    const [, ...texts] = (specimen.shapeAndTexts() ?? '').split(BETWEEN);
+    return copyOf(document, [collection, ...texts], mark) as Copy;
   } finally {
     specimen.free();
   }

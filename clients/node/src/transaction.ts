@@ -211,7 +211,7 @@ class Try<T> {
     const now = engine.clock.now();
     if (isBlocked) lease.holding.onGuarded(now);
     else lease.holding.onDocumentWritten(now, now);
-    engine.noteBlocked(lease.name, isBlocked);
+    engine.guesses.noteBlocked(lease.name, isBlocked);
   }
 
   /** Writes to the lease's document. Returns when that was sent. */
@@ -296,7 +296,7 @@ class Try<T> {
     await this.commit(own);
     const { engine, lease } = this.all;
     this.all.guardsFirst = false;
-    engine.noteBlocked(lease.name, false);
+    engine.guesses.noteBlocked(lease.name, false);
     lease.holding.onRenewed(engine.clock.now(), guarded);
   }
 

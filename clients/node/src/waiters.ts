@@ -26,6 +26,7 @@ export class Slot {
   heartbeatAt = Infinity;
   promotion: Promotion | undefined;
   mustRecheck = false;
+  readonly callId: string;
 
   constructor(
     readonly call: Call,
@@ -33,10 +34,12 @@ export class Slot {
     /** What its signals wake. */
     public wake: Wake,
     private readonly waiters: Waiters,
-  ) {}
+  ) {
+    this.callId = call.request.callId();
+  }
 
   get name(): string {
-    return this.call.request.name();
+    return this.call.name;
   }
 
   recheck(): void {
@@ -85,17 +88,17 @@ export class Waiters {
 
   register(call: Call, deadline: number, wake: Wake): Slot {
     const slot = new Slot(call, deadline, wake, this);
-    this.slots.set(call.request.callId(), slot);
+    this.slots.set(slot.callId, slot);
     return slot;
   }
 
   remove(slot: Slot): void {
-    if (this.slots.delete(slot.call.request.callId()) && slot.isQueued) this.queued -= 1;
+    if (this.slots.delete(slot.callId) && slot.isQueued) this.queued -= 1;
   }
 
   /** Keeps the registration of a call that has given up, whose entry waits for the next call. */
   keep(slot: Slot): Slot {
-    this.slots.set(slot.call.request.callId(), slot);
+    this.slots.set(slot.callId, slot);
     if (slot.isQueued) this.queued += 1;
     return slot;
   }

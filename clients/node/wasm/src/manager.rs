@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use mongo_lease_core::commands::FoundIndex;
-use mongo_lease_core::rules::{Guess, Guesses, ManagerId, Timing, timing};
+use mongo_lease_core::rules::{Guess as Rules, Guesses, ManagerId, Timing, timing};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -69,6 +69,28 @@ impl ManagerSettings {
             _ => return Err(Error::unsupported(format!("the option {option}")).into()),
         }
         Ok(())
+    }
+}
+
+/// What is guessed of a name.
+#[wasm_bindgen]
+#[derive(Clone, Copy)]
+pub enum Guess {
+    /// The lease is held or waited for.
+    Contended,
+    /// A transaction blocks writes to the document.
+    Blocked,
+    /// Calls wait for the lease, which is held here.
+    Awaited,
+}
+
+impl From<Guess> for Rules {
+    fn from(guess: Guess) -> Rules {
+        match guess {
+            Guess::Contended => Rules::Contended,
+            Guess::Blocked => Rules::Blocked,
+            Guess::Awaited => Rules::Awaited,
+        }
     }
 }
 
@@ -161,43 +183,16 @@ impl Manager {
         }
     }
 
-    /// Whether the lease is likely to be held or waited for.
-    #[wasm_bindgen(js_name = isContended)]
-    pub fn is_contended(&self, name: &str, now: f64) -> bool {
-        self.guesses.has(instant(now), Guess::Contended, name)
+    /// Whether this is likely of the name.
+    #[wasm_bindgen(js_name = isLikely)]
+    pub fn is_likely(&self, guess: Guess, name: &str, now: f64) -> bool {
+        self.guesses.has(instant(now), guess.into(), name)
     }
 
-    /// Notes whether the lease was found held or waited for. If not, nobody waits for it.
-    #[wasm_bindgen(js_name = noteContended)]
-    pub fn note_contended(&mut self, name: &str, now: f64, is_true: bool) {
-        self.guesses.note(instant(now), Guess::Contended, name, is_true);
-        if !is_true {
-            self.note_awaited(name, now, false);
-        }
-    }
-
-    /// Whether calls are likely to wait for the lease, which is held here.
-    #[wasm_bindgen(js_name = isAwaited)]
-    pub fn is_awaited(&self, name: &str, now: f64) -> bool {
-        self.guesses.has(instant(now), Guess::Awaited, name)
-    }
-
-    /// Notes whether calls were found to wait for the lease.
-    #[wasm_bindgen(js_name = noteAwaited)]
-    pub fn note_awaited(&mut self, name: &str, now: f64, is_true: bool) {
-        self.guesses.note(instant(now), Guess::Awaited, name, is_true);
-    }
-
-    /// Whether a transaction is likely to block writes to the document.
-    #[wasm_bindgen(js_name = isBlocked)]
-    pub fn is_blocked(&self, name: &str, now: f64) -> bool {
-        self.guesses.has(instant(now), Guess::Blocked, name)
-    }
-
-    /// Notes whether a transaction was found to block writes to the document.
-    #[wasm_bindgen(js_name = noteBlocked)]
-    pub fn note_blocked(&mut self, name: &str, now: f64, is_true: bool) {
-        self.guesses.note(instant(now), Guess::Blocked, name, is_true);
+    /// Notes whether this was found true of the name.
+    #[wasm_bindgen(js_name = noteFound)]
+    pub fn note_found(&mut self, guess: Guess, name: &str, now: f64, is_true: bool) {
+        self.guesses.note(instant(now), guess.into(), name, is_true);
     }
 }
 

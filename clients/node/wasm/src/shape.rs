@@ -4,37 +4,100 @@
 //! JavaScript reads the document of a specimen once for each shape, and puts the texts of a command where those of the
 //! specimen are: that is several times faster than to build the document here and to read it there.
 
+use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mongo_lease_core::commands::{
-    AcquireRequest, Delete, End, FastAcquire, GrantMatch, QueueOptions, ReleaseTarget, SlowAcquire,
+    AcquireRequest, Delete, End, FastAcquire, Form, GrantMatch, QueueOptions, ReleaseTarget,
+    SlowAcquire,
 };
-use mongo_lease_core::rules::{CallId, GrantId, Timing, TombstoneValues};
+use mongo_lease_core::rules::{CallId, FastForm, GrantId, Permits, Timing, TombstoneValues};
+use mongo_lease_core::spec::EndScope;
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::command::{AnyCommand, Command};
 
+/// Between the texts of a command.
+const BETWEEN: char = '\0';
+
 /// A command that may have a shape.
 pub(crate) trait Shaped: AnyCommand {
-    /// Names everything in the document but the texts and the time of sending. `None` if it has to be built anew.
-    fn shape(&self) -> Option<String>;
+    /// `None` if the document has to be built anew.
+    fn shape(&self) -> Option<Shape>;
     /// The texts, each of which stands somewhere in the document as a whole.
     fn texts(&self) -> Vec<String>;
     /// A command of the same shape, of which each text contains this mark.
     fn specimen(&self, mark: &str) -> Command;
 }
 
+/// Everything in a document but the texts and the time of sending.
+#[derive(Clone, PartialEq)]
+pub(crate) enum Shape {
+    Fast(FastForm, OfRequest),
+    Slow(OfRequest),
+    Delete(Form),
+    End(EndScope, Form),
+}
+
+/// What the shape of an attempt has of its request.
+#[derive(Clone, PartialEq)]
+pub(crate) struct OfRequest {
+    permits: Permits,
+    ttl: Duration,
+    max_clock_skew: Duration,
+    has_oplog: bool,
+    joins: Option<QueueOptions>,
+}
+
+/// The shapes that commands had.
+struct Shapes {
+    known: Vec<Shape>,
+    /// The number of the first one.
+    first: u32,
+}
+
+thread_local! {
+    static SHAPES: RefCell<Shapes> = const { RefCell::new(Shapes { known: Vec::new(), first: 0 }) };
+}
+
+/// A program may give each call another ttl, which is part of the shape. Beyond so many all are forgotten, and no number
+/// is used again.
+const SHAPES_MAX: usize = 100;
+
+impl Shapes {
+    /// JavaScript knows a shape by its number.
+    fn number(&mut self, shape: Shape) -> u32 {
+        if let Some((number, _)) = (self.first..).zip(&self.known).find(|(_, it)| **it == shape) {
+            return number;
+        }
+        if self.known.len() == SHAPES_MAX {
+            self.first += SHAPES_MAX as u32;
+            self.known.clear();
+        }
+        self.known.push(shape);
+        self.first + self.known.len() as u32 - 1
+    }
+}
+
 #[wasm_bindgen]
 impl Command {
-    /// The documents of two commands with the same shape differ only in `texts` and in the time of sending.
-    /// `undefined` if the document has to be built anew.
-    pub fn shape(&self) -> Option<String> {
-        self.shaped()?.shape()
-    }
-
-    /// The texts of a command with a shape, in an order that is the same for all commands of this shape.
-    pub fn texts(&self) -> Vec<String> {
-        self.shaped().map(Shaped::texts).unwrap_or_default()
+    /// The number of its shape, and the texts in an order that is the same for all commands of this shape, with NUL
+    /// characters between them. The documents of two commands with the same number differ only in these texts and in the
+    /// time of sending. `undefined` if the document has to be built anew.
+    #[wasm_bindgen(js_name = shapeAndTexts)]
+    pub fn shape_and_texts(&self) -> Option<String> {
+        let command = self.shaped()?;
+        let shape = command.shape()?;
+        let mut told = SHAPES.with_borrow_mut(|shapes| shapes.number(shape)).to_string();
+        for text in command.texts() {
+            if text.contains(BETWEEN) {
+                return None;
+            }
+            told.push(BETWEEN);
+            told.push_str(&text);
+        }
+        Some(told)
     }
 
     /// A command of the same shape, of which each text contains `mark`.
@@ -44,11 +107,10 @@ impl Command {
 }
 
 impl Shaped for FastAcquire {
-    fn shape(&self) -> Option<String> {
+    fn shape(&self) -> Option<Shape> {
         let FastAcquire { request, attempt_no: _, form, resends, first_sent: _ } = self;
-        of_request("fast", request)
-            .filter(|_| *resends == 0)
-            .map(|shape| format!("{form:?} {shape}"))
+        let shape = Shape::Fast(*form, of_request(request)?);
+        (*resends == 0).then_some(shape)
     }
 
     fn texts(&self) -> Vec<String> {
@@ -61,9 +123,10 @@ impl Shaped for FastAcquire {
 }
 
 impl Shaped for SlowAcquire {
-    fn shape(&self) -> Option<String> {
+    fn shape(&self) -> Option<Shape> {
         let SlowAcquire { request, attempt_no: _, predecessor } = self;
-        of_request("slow", request).filter(|_| predecessor.is_none())
+        let shape = Shape::Slow(of_request(request)?);
+        predecessor.is_none().then_some(shape)
     }
 
     fn texts(&self) -> Vec<String> {
@@ -76,9 +139,9 @@ impl Shaped for SlowAcquire {
 }
 
 impl Shaped for Delete {
-    fn shape(&self) -> Option<String> {
+    fn shape(&self) -> Option<Shape> {
         let Delete { targets } = self;
-        of_target("delete", targets)
+        of_target(targets).map(Shape::Delete)
     }
 
     fn texts(&self) -> Vec<String> {
@@ -92,9 +155,9 @@ impl Shaped for Delete {
 }
 
 impl Shaped for End {
-    fn shape(&self) -> Option<String> {
+    fn shape(&self) -> Option<Shape> {
         let End { targets, scope, values: _ } = self;
-        Some(format!("{scope:?} {}", of_target("end", targets)?))
+        of_target(targets).map(|form| Shape::End(*scope, form))
     }
 
     fn texts(&self) -> Vec<String> {
@@ -109,8 +172,8 @@ impl Shaped for End {
     }
 }
 
-/// The shape of an attempt. One with metadata has none: they may differ from call to call.
-fn of_request(kind: &str, request: &AcquireRequest) -> Option<String> {
+/// An attempt with metadata has no shape: they may differ from call to call.
+fn of_request(request: &AcquireRequest) -> Option<OfRequest> {
     let AcquireRequest {
         name: _,
         value: _,
@@ -129,15 +192,10 @@ fn of_request(kind: &str, request: &AcquireRequest) -> Option<String> {
         renew_after: _,
         renew_slack: _,
         attempt_timeout: _,
-    } = &**timing;
-    if !metadata.is_empty() {
-        return None;
-    }
-    // No text of the user's is in it, and each part is there in all: two commands cannot have one shape by chance.
-    let joins = joins.map(|QueueOptions { waiter_ttl, max_waiting }| (waiter_ttl, max_waiting));
-    let (count, limit) = (permits.count(), permits.limit());
-    let (ttl, skew) = (ttl.as_nanos(), max_clock_skew.as_nanos());
-    Some(format!("{kind} {count} {limit} {ttl} {skew} {has_oplog} {joins:?}"))
+    } = **timing;
+    let (permits, has_oplog, joins) = (*permits, *has_oplog, *joins);
+    let of_request = OfRequest { permits, ttl, max_clock_skew, has_oplog, joins };
+    metadata.is_empty().then_some(of_request)
 }
 
 fn texts_of(request: &AcquireRequest, grant_id: &GrantId) -> Vec<String> {
@@ -155,12 +213,12 @@ fn marked(request: &AcquireRequest, mark: &str) -> Arc<AcquireRequest> {
     })
 }
 
-/// The shape of the end of one grant that is known. Whatever the call may have been granted has none.
-fn of_target(kind: &str, targets: &[ReleaseTarget]) -> Option<String> {
+/// One grant that is known. Whatever a call may have been granted has no shape.
+fn of_target(targets: &[ReleaseTarget]) -> Option<Form> {
     let [ReleaseTarget { name: _, value: _, grant: GrantMatch::Grant(_), form }] = targets else {
         return None;
     };
-    Some(format!("{kind} {form:?}"))
+    Some(*form)
 }
 
 fn texts_of_target(target: &ReleaseTarget) -> Vec<String> {
