@@ -195,7 +195,7 @@ export class Call {
     if (engine.isClosing || !holding.isValid(now)) return undefined;
     // In most cases the call can bring no other grant, and the lease need not remember it.
     const call = attempts.hasOneGrantOnly(isPromotion, sent) ? undefined : this;
-    if (!attempts.accept(holding.grantId(), isPromotion, sent)) return undefined;
+    if (!attempts.accept(holding, isPromotion, sent)) return undefined;
     const lease = new Lease(engine, holding, token, likely, call);
     engine.renewer.add(lease);
     this.lease = lease;

@@ -23,6 +23,7 @@ const AWAIT_MS = Constants.streamAwait();
 
 // A read must not go to a secondary, whatever the client's read preference is.
 const PRIMARY = { readPreference: 'primary' } as const;
+const IGNORED = { ignoreUndefined: true } as const;
 /** Everything that a client's options could change for a command of ours. The concerns are in its document. */
 const STATED = { ...EXACT, ...PRIMARY } as const;
 
@@ -179,7 +180,8 @@ class ServerStream implements NewsStream {
       events = next.nextBatch ?? [];
     }
     return events.map((event) => {
-      const told = Event.decode(BSON.serialize(event));
+      // The token for resuming is the half of an event, and nothing reads it.
+      const told = Event.decode(BSON.serialize({ ...event, _id: undefined }, IGNORED));
       return { promotions: told.promotions(), recheck: told.recheck() };
     });
   }

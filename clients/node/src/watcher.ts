@@ -171,7 +171,11 @@ class Following {
         promotions.forEach((promotion) => waiters.promoted(promotion));
         if (recheck !== undefined) waiters.recheck(recheck);
       }
-      if (news.length > 0) continue;
+      if (news.length > 0) {
+        // The next read is not sent before the calls that were told have gone on.
+        await new Promise<void>((resolve) => this.clock.soon(resolve));
+        continue;
+      }
       const isIdle = !waiters.hasQueued;
       if (isIdle && wasIdle && waiters.closeStream()) return { why: 'idle' };
       wasIdle = isIdle;

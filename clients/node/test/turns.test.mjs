@@ -236,3 +236,29 @@ test('a holder that knows of no waiter, or of one that has gone, finds the other
   await store.advance(0);
   assert.deepEqual(await commandsOf(sent, () => again.release()), ['update', 'delete']);
 });
+
+test('a call that was promoted goes on before the next read of the stream is sent', async () => {
+  const store = inMemory();
+  const [leases, others] = [store.manager(), store.manager()];
+  const order = [];
+  const { backend } = others.engine.runner;
+  const { watch } = backend;
+  backend.watch = async (...told) => {
+    const stream = await watch.apply(backend, told);
+    const next = () => {
+      order.push('read');
+      return stream.next();
+    };
+    return { next, close: () => stream.close() };
+  };
+  const first = await leases.acquire('job');
+  const second = others.acquire('job').then(() => order.push('granted'));
+  // Its stream is open, and reads.
+  await store.advance(1000);
+  order.length = 0;
+  await first.release();
+  await second;
+  await turnOfLoop();
+  await turnOfLoop();
+  assert.deepEqual(order.slice(0, 2), ['granted', 'read']);
+});

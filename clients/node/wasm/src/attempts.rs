@@ -6,6 +6,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::convert::instant;
 use crate::failed::Failure;
+use crate::holding::Holding;
 use crate::release::Target;
 use crate::reply::{Decoded, Reply};
 use crate::request::Request;
@@ -88,9 +89,9 @@ impl Attempts {
         self.rules.answered(effect).into()
     }
 
-    /// The caller accepts the grant. Returns false if the caller has gone.
-    pub fn accept(&mut self, grant_id: &str, is_promotion: bool, sent: f64) -> bool {
-        self.taken = Some(GrantId::from(grant_id));
+    /// The caller accepts this grant. Returns false if the caller has gone.
+    pub fn accept(&mut self, granted: &Holding, is_promotion: bool, sent: f64) -> bool {
+        self.taken = Some(GrantId::from(granted.key.grant_id()));
         self.rules.accept(accepted(is_promotion, sent))
     }
 
