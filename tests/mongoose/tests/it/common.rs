@@ -6,10 +6,7 @@ use mongo_lease::mongodb::bson::{Document, doc};
 use mongo_lease::{LeaseManager, LeaseManagerBuilder, Tuning};
 use mongo_lease_testbed::{Server, TestDatabase};
 
-/// A ttl that ends within a test.
-pub(crate) const SHORT_TTL: Duration = Duration::from_millis(400);
-
-/// A ttl that does not, also when PATIENCE is used up.
+/// A ttl that does not end within a test, also when PATIENCE is used up.
 pub(crate) const LONG_TTL: Duration = Duration::from_secs(300);
 
 /// A database of its own, with the indexes.

@@ -86,11 +86,11 @@ pub(crate) struct Neighbour {
 
 impl Neighbour {
     /// Starts it; it is connected, and its model has made its indexes.
-    pub(crate) async fn start(database: &TestDatabase) -> Neighbour {
-        Neighbour::start_as(database, Character::default()).await
+    pub(crate) async fn start_as(database: &TestDatabase, character: Character) -> Neighbour {
+        Neighbour::start_at(Server::shared().uri(), database.name(), character).await
     }
 
-    pub(crate) async fn start_as(database: &TestDatabase, character: Character) -> Neighbour {
+    pub(crate) async fn start_at(uri: &str, database: &str, character: Character) -> Neighbour {
         let folder = tokio::task::spawn_blocking(installed::folder).await.unwrap();
         let mut program = command("node");
         program
@@ -105,8 +105,8 @@ impl Neighbour {
         tokio::spawn(listen(process.take_output(), answers.clone()));
         let neighbour = Neighbour { process, orders, answers, next: AtomicU64::new(0) };
         let open = json!({
-            "uri": Server::shared().uri(),
-            "database": database.name(),
+            "uri": uri,
+            "database": database,
             "flavour": character.flavour,
             "schema": character.schema,
             "autoIndex": character.makes_indexes,

@@ -7,14 +7,6 @@ use mongo_lease::LeaseManager;
 /// Longer than anything here takes, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The result of the future, which must come in time.
-pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, future).await {
-        Ok(output) => output,
-        Err(_) => panic!("after {PATIENCE:?} this has not happened: {what}"),
-    }
-}
-
 /// Polls a state without events, until `look` returns something.
 pub(crate) async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
