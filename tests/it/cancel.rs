@@ -1,5 +1,7 @@
 //! Dropped calls: every grant, earlier or later, is given back, and no task stays.
 
+mod batched;
+
 use std::future::{IntoFuture, poll_fn};
 use std::task::Poll;
 

@@ -22,7 +22,7 @@ struct Name {
 /// It takes as long as the disk needs for the journalled writes; several names share each of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn tokens_rise_strictly_over_grants_from_8_tasks() {
-    let grants_wanted = short_or_long(400, 10_000);
+    let grants_wanted = short_or_long(200, 10_000);
     let (_database, leases) = setup().await;
     // Two ask at a time, so that one of them loses; more would only slow it down.
     let name = |_| Name { tokens: Mutex::default(), asking: Semaphore::new(2) };

@@ -112,7 +112,7 @@ async fn alone(test: &str, lines: Lines) -> Option<(Lines, DefaultGuard)> {
         return Some((lines.clone(), tracing::subscriber::set_default(lines)));
     }
     let alone = tokio::process::Command::from(command(std::env::current_exe().unwrap()))
-        .args(["--exact", &format!("tracing::{test}")])
+        .args(["--exact", &format!("logs::{test}")])
         .env(ALONE, "1")
         // The server that the tests share: it starts no other.
         .env("MONGO_LEASE_TESTBED_URI", Server::shared().uri())

@@ -147,6 +147,8 @@ mod keys;
 mod late_attempts;
 mod late_majority;
 mod line;
+#[cfg(feature = "tracing")]
+mod logs;
 mod loss;
 mod lost_replies;
 mod memory;
@@ -156,6 +158,7 @@ mod named;
 mod neighbours;
 mod obstinate;
 mod odd_documents;
+mod open_transactions;
 mod other_format;
 mod own_value;
 mod permits;
@@ -174,8 +177,6 @@ mod surprises;
 mod tidy;
 mod together;
 mod tower_layer;
-#[cfg(feature = "tracing")]
-mod tracing;
 mod transactions;
 mod user_strings;
 mod waiting;

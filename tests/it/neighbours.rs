@@ -39,7 +39,7 @@ async fn contests_have_no_reader_beside_the_recipes_lock() {
 }
 
 async fn assert_is_clean(how: Use) {
-    let rounds = short_or_long(100, 1_000);
+    let rounds = short_or_long(60, 1_000);
     let seen = contest(Flavour::Correct, how, rounds).await;
     assert_eq!(seen.too_many, 0, "{seen:?}");
     // Both had a share, or it was no contest.

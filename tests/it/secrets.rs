@@ -1,4 +1,4 @@
-//! Everything that a user may be shown, for the test in `tracing`: no output contains a password, be it an error, a
+//! Everything that a user may be shown, for the test in `logs`: no output contains a password, be it an error, a
 //! `Debug`, an event, or a line of the log.
 
 use std::collections::BTreeSet;

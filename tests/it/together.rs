@@ -2,7 +2,6 @@
 //!
 //! The batch does not change the result of a call; it changes only the number of commands.
 
-mod gone;
 mod lost;
 mod outcomes;
 mod releases;
@@ -10,6 +9,6 @@ mod tokens;
 mod without_majority;
 
 use crate::batches::{
-    CALLS, CONTESTED, FILLERS, GrantRecord, PendingAcquire, RIVALS, answer, assert_in_order,
-    granted, grants_in_oplog, names, start_calls, start_contest,
+    CALLS, CONTESTED, FILLERS, GrantRecord, RIVALS, answer, assert_in_order, granted,
+    grants_in_oplog, names, start_calls, start_contest,
 };

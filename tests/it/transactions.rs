@@ -16,21 +16,24 @@ use crate::blocked::transaction;
 use crate::common::{document, setup};
 
 /// The documents that transactions write. The collection exists: to make it within a transaction takes a lock.
-async fn work_of(database: &TestDatabase) -> Collection<Document> {
+pub(crate) async fn work_of(database: &TestDatabase) -> Collection<Document> {
     database.create_collection("work").await.unwrap();
     database.collection("work")
 }
 
-fn work(database: &Database) -> Collection<Document> {
+pub(crate) fn work(database: &Database) -> Collection<Document> {
     database.collection("work")
 }
 
-async fn count(work: &Collection<Document>) -> u64 {
+pub(crate) async fn count(work: &Collection<Document>) -> u64 {
     work.count_documents(doc! {}).await.unwrap()
 }
 
 /// One document, in a transaction that is not committed yet.
-async fn written<'a>(lease: &'a Lease, work: &Collection<Document>) -> Result<Transaction<'a>> {
+pub(crate) async fn written<'a>(
+    lease: &'a Lease,
+    work: &Collection<Document>,
+) -> Result<Transaction<'a>> {
     let mut tx = lease.transaction().await?;
     work.insert_one(doc! { "by": lease.name() }).session(&mut tx).await?;
     Ok(tx)

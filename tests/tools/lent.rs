@@ -25,6 +25,9 @@ const IDLE_AFTER: Duration = Duration::from_millis(300);
 /// How long an attempt takes that is soon repeated. A connection answers sooner, on a busy machine too.
 const SOON_REPEATED: Duration = Duration::from_millis(500);
 
+/// The name of clients that do not count: those of the testbed, and the one that looks.
+const LOOKING: &str = "mongo-lease-testbed";
+
 const TRANSACTION_LIMIT: &str = "transactionLifetimeLimitSeconds";
 /// Longer than any test.
 const LONG_TRANSACTION: i32 = 300;
@@ -154,7 +157,7 @@ async fn is_in_order(server: &Server) -> bool {
     // a change stream that has been killed and waits for an event.
     let of_others = doc! {
         "client": { "$exists": true },
-        "appName": { "$ne": "mongo-lease-testbed" },
+        "appName": { "$ne": LOOKING },
         "command.hello": { "$exists": false },
         "killPending": { "$ne": true },
     };
@@ -163,20 +166,24 @@ async fn is_in_order(server: &Server) -> bool {
         "pipeline": [{ "$currentOp": { "idleConnections": true } }, { "$match": of_others }],
         "cursor": {},
     };
+    // One client for all looks: each command of `admin` makes one, and many of these keep a processor busy.
+    let client = server.client_with(|options| options.app_name = Some(LOOKING.to_owned())).await;
+    let admin = client.database("admin");
     let looked = Instant::now();
-    while looked.elapsed() < QUIET_AFTER {
-        let reply = server.admin(look.clone()).await;
+    let mut is_quiet = false;
+    while !is_quiet && looked.elapsed() < QUIET_AFTER {
+        let reply = admin.run_command(look.clone()).await.unwrap();
         let others = reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
         let is_idle = |other: &Bson| {
             let other = other.as_document().expect("a connection");
             other.get_bool("active") == Ok(false)
         };
         let are_idle = looked.elapsed() > IDLE_AFTER && others.iter().all(is_idle);
-        if others.is_empty() || are_idle {
-            return server.admin(doc! { "hello": 1 }).await.get_bool("isWritablePrimary").unwrap();
-        }
+        is_quiet = others.is_empty() || are_idle;
     }
-    false
+    let hello = admin.run_command(doc! { "hello": 1 }).await.unwrap();
+    client.shutdown().immediate(true).await;
+    is_quiet && hello.get_bool("isWritablePrimary").unwrap()
 }
 
 impl Deref for LentServer {

@@ -8,7 +8,7 @@ use mongo_lease::mongodb::bson::doc;
 use mongo_lease_testbed::FailCommand;
 use tokio::task::JoinHandle;
 
-use super::{CALLS, PendingAcquire, grants_in_oplog, names, start_calls};
+use crate::batches::{CALLS, PendingAcquire, grants_in_oplog, names, start_calls};
 use crate::lent::{Proxied, lent_database, proxied};
 use crate::patience::{bounded, locks, until, until_nothing_is_left};
 
@@ -44,7 +44,8 @@ async fn callers_that_go_behind_a_lost_reply_leave_nothing_behind() {
     assert_nothing_stays(leases, &database).await;
 }
 
-/// The query fails with an error that, for a write, would mean that it has not happened. The grants have.
+/// The query fails with an error that, for a write, would mean that it has not happened. The grants have. The query is
+/// repeated for as long as an attempt may take. So this test waits for seconds, and stands among the first.
 #[tokio::test]
 async fn callers_that_go_before_the_look_fails_leave_nothing_behind() {
     const TEMPORARILY_UNAVAILABLE: i32 = 365;

@@ -101,7 +101,7 @@ async fn whatever_is_written_the_token_stands_and_none_older_writes() {
     let mut runner = TestRunner::deterministic();
     let cases = (document(), select(vec!["f", "m.f", "n"]), update(), update());
     let (mut merged, mut applied, mut refused) = (0, 0, 0);
-    let rounds = short_or_long(150, 1_000);
+    let rounds = short_or_long(100, 1_000);
     for _ in 0..rounds {
         let (before, field, first, second) = cases.new_tree(&mut runner).unwrap().current();
         let case = format!("{field} in {before}: {first:?}, then {second:?}");
@@ -126,7 +126,7 @@ async fn whatever_is_written_both_tokens_stand_as_they_should() {
     let mut runner = TestRunner::deterministic();
     let cases = (document(), select(vec!["f", "m.f", "n"]), update(), any::<bool>());
     let (mut of_readers, mut of_writers) = (0, 0);
-    let rounds = short_or_long(150, 1_500);
+    let rounds = short_or_long(100, 1_500);
     for _ in 0..rounds {
         let (mut before, field, update, is_reader) = cases.new_tree(&mut runner).unwrap().current();
         let case = format!("{field} in {before}: {update:?}, by a reader: {is_reader}");

@@ -9,7 +9,7 @@ use super::{
     LONG_LIFE, Waiting, dropped, granted, holder_of, in_line, line_of, manager, manager_with,
     queued, start_waiting, told_only, until_line_is,
 };
-use crate::common::document;
+use crate::common::{document, short_or_long};
 use crate::lent::{LentServer, behind_a_proxy, lent_database};
 use crate::patience::{Listener, PATIENCE, bounded, until, until_nothing_is_left};
 
@@ -27,7 +27,7 @@ async fn a_process_with_many_waiters_takes_turns_with_others() {
     let holder = manager(&server, &database).await;
     let lease = holder.acquire("a").await.unwrap();
     let mut processes = Vec::new();
-    for (before, count) in (0..).zip([200, 100, 1]) {
+    for (before, count) in (0..).zip([short_or_long(60, 200), short_or_long(30, 100), 1]) {
         // Neither a poll nor a heartbeat finds a hand-off that the change stream has missed.
         let leases = manager_with(&server, &database, LONG_LIFE).await;
         let calls = (0..count).map(|_| tokio::spawn(pass(start_waiting(leases.acquire("a")))));

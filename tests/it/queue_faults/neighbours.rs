@@ -9,7 +9,7 @@ use super::crowd::Crowd;
 use crate::common::{builder, setup};
 use crate::lent::lent_database;
 use crate::line::line_of;
-use crate::patience::{MUCH_PATIENCE, locks, soon, until_nothing_is_left};
+use crate::patience::{MUCH_PATIENCE, locks, until, until_nothing_is_left};
 use crate::recipe::{Flavour, Recipe};
 
 const WAITERS: usize = 6;
@@ -49,15 +49,9 @@ async fn waiters_are_served_in_order_when_a_foreign_barger_dies() {
     let _theirs = recipe.lock("a", THEIR_TTL).await.expect("it has barged past all");
     assert_eq!(line_of(&database, "a").await.len(), WAITERS, "it has barged past all");
 
-    let barging = tokio::spawn(async move {
-        loop {
-            if let Some(lease) = leases.try_acquire("a").await.unwrap().granted() {
-                return lease;
-            }
-        }
-    });
-    let turns = crowd.all_served_in_order(before).await;
-    let last = soon("a grant to the hasty one", barging).await.unwrap();
+    let barging = async || leases.try_acquire("a").await.unwrap().granted();
+    let barging = until("a grant to the hasty one", barging);
+    let (turns, last) = tokio::join!(crowd.all_served_in_order(before), barging);
     assert!(last.token().unwrap() > turns[WAITERS - 1].token, "it has barged past the queue");
     last.release().await.unwrap();
     until_nothing_is_left(&database).await;

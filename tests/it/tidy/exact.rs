@@ -16,8 +16,8 @@ const MEASURES: [(&str, &str, &str); 9] = [
         "the clock is paused",
         "election.rs events.rs late_majority.rs late_majority/acquiring.rs \
          late_majority/ending.rs late_majority/holding.rs late_majority/waiting.rs line/terms.rs \
-         memory/bounds.rs memory/cleanup.rs memory/overload.rs memory/stream.rs memory/time.rs \
-         several/convoy.rs several/trouble.rs shutdown.rs tracing.rs",
+         logs.rs memory/bounds.rs memory/cleanup.rs memory/overload.rs memory/stream.rs \
+         memory/time.rs several/convoy.rs several/trouble.rs shutdown.rs",
     ),
     (
         "elapsed()",
