@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use mongo_lease_testbed::Server;
 use mongodb::bson::{Document, doc};
 
-use super::tool::{Running, fresh, leases, migrate, run, soon, tool, tool_at, tool_for};
+use super::tool::{
+    Running, fresh, leases, lent_server, migrate, run, soon, tool, tool_at, tool_for,
+};
 
 #[tokio::test]
 async fn without_waiting_a_lease_that_is_held_is_75() {
@@ -89,7 +91,7 @@ async fn a_database_that_is_not_there_is_69_in_bounded_time() {
 
 #[tokio::test]
 async fn a_database_that_stops_answering_while_somebody_waits_is_69() {
-    let server = Server::start();
+    let server = lent_server();
     let database = server.database().await;
     migrate(&database).await;
     let manager = leases(&database).await;

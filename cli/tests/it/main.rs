@@ -4,6 +4,7 @@
 #![allow(clippy::wildcard_enum_match_arm)]
 #![cfg(unix)]
 
+mod before_expiry;
 mod busy;
 mod commands;
 mod deploy;

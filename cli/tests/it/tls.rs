@@ -1,13 +1,14 @@
 //! Over SCRAM and TLS, as the address says.
 
+use futures_util::future::join_all;
 use mongo_lease_security::ROOT_PASSWORD;
 use mongodb::Client;
 
-use super::tool::{leases, migrate, run, tool_at};
+use super::tool::{leases, migrate, run, secured_server, tool_at};
 
 #[tokio::test]
 async fn a_listing_and_a_command_work_over_scram_and_tls() {
-    let server = mongo_lease_security::start();
+    let server = secured_server();
     let uri = server.uri_as("root", ROOT_PASSWORD);
     let client = Client::with_uri_str(&uri).await.unwrap();
     let database = mongo_lease_testbed::TestDatabase::of(&client);
@@ -36,8 +37,12 @@ async fn a_listing_and_a_command_work_over_scram_and_tls() {
         (&wrong, "error: the database refuses the login: ", "Authentication failed"),
         (&plain, "out of reach: cannot connect to 127.0.0.1:", "("),
     ];
-    for (uri, begin, reason) in refused {
+    // At the same time: each is refused at the end of its time limit.
+    let refused = refused.map(async |(uri, begin, reason)| {
         let ran = run(tool_at(uri, name, &["ls", "--json", "--timeout", "5s"])).await;
+        (ran, begin, reason)
+    });
+    for (ran, begin, reason) in join_all(refused).await {
         assert_eq!(ran.exit, 69, "{reason}: {ran:?}");
         assert!(ran.talk.contains(begin) && ran.talk.contains(reason), "{reason}: {ran:?}");
         assert!(!ran.talk.contains("Topology"), "{ran:?}");

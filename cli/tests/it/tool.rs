@@ -1,6 +1,8 @@
 //! Runs the binary, and collects its output and exit code.
 
+use std::ops::Deref;
 use std::process::{Output, Stdio};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 use mongo_lease::LeaseManager;
@@ -20,6 +22,10 @@ pub(crate) async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
         Err(_) => panic!("after {PATIENCE:?} this has not happened: {what}"),
     }
 }
+
+/// The ttl of a lease that is lost. A busy machine needs some of it: to stop the server before the next renewal, and to
+/// end the command.
+pub(crate) const TTL: &str = "12s";
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_mongo-lease");
 
@@ -54,6 +60,46 @@ pub(crate) async fn fresh() -> TestDatabase {
     let database = Server::shared().database().await;
     migrate(&database).await;
     database
+}
+
+/// A server that no other test uses meanwhile: a test may stop it, and change its parameters for its time.
+///
+/// A start costs a third of a second of a processor. So the next test gets a server that a test leaves in order.
+pub(crate) struct LentServer(Option<Server>);
+
+/// The servers that no test has.
+static IDLE: Mutex<Vec<Server>> = Mutex::new(Vec::new());
+
+/// A replica set of one, whose TTL monitor does not run within a test.
+pub(crate) fn lent_server() -> LentServer {
+    let idle = IDLE.lock().unwrap().pop();
+    let start = || Server::builder().ttl_monitor_sleep_secs(3_600).start();
+    LentServer(Some(idle.unwrap_or_else(start)))
+}
+
+/// The server to which users log in over TLS, which all tests share.
+pub(crate) fn secured_server() -> &'static Server {
+    static SHARED: OnceLock<Server> = OnceLock::new();
+    SHARED.get_or_init(mongo_lease_security::start)
+}
+
+impl Deref for LentServer {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        self.0.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl Drop for LentServer {
+    fn drop(&mut self) {
+        let Some(server) = self.0.take() else { return };
+        // A test that fails may leave anything behind, and one that killed the server, nothing.
+        if !std::thread::panicking() && server.mongod().pid().is_some() {
+            server.mongod().resume();
+            IDLE.lock().unwrap().push(server);
+        }
+    }
 }
 
 /// Makes the indexes.

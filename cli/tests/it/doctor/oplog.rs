@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use mongo_lease_security::ROOT_PASSWORD;
 use mongo_lease_testbed::{Server, TestDatabase};
 use mongodb::bson::{DateTime, doc};
 use serde_json::json;
 
 use super::{check, examined};
-use crate::tool::{fresh, migrate, run, soon, tool_at};
+use crate::tool::{fresh, migrate, run, secured_server, soon, tool_at};
 
 /// The rate is that of 1,000,000 leases with a ttl of 10 s; the control is one lease with a ttl of 30 s.
 #[tokio::test]
@@ -99,14 +100,17 @@ async fn a_renewal_writes_as_many_bytes_as_doctor_counts() {
 /// The control is a user who may read the size, on the same server.
 #[tokio::test]
 async fn an_oplog_whose_size_is_not_to_be_read_is_noted() {
-    let server = Server::builder().root_password("root-word").start();
-    let client = mongodb::Client::with_uri_str(server.uri_as("root", "root-word")).await.unwrap();
+    let server = secured_server();
+    let root = server.uri_as("root", ROOT_PASSWORD);
+    let client = mongodb::Client::with_uri_str(root).await.unwrap();
     let database = TestDatabase::of(&client);
     migrate(&database).await;
     let name = database.name();
     let service = doc! { "role": "readWrite", "db": name };
     let monitor = doc! { "role": "clusterMonitor", "db": "admin" };
-    for (user, roles) in [("service", vec![service.clone()]), ("monitor", vec![service, monitor])] {
+    for (user, roles) in
+        [("oplog_service", vec![service.clone()]), ("oplog_monitor", vec![service, monitor])]
+    {
         server.admin(doc! { "createUser": user, "pwd": "user-word", "roles": roles }).await;
     }
     let expires_at = DateTime::from_millis(DateTime::now().timestamp_millis() + 3_600_000);
@@ -116,7 +120,7 @@ async fn an_oplog_whose_size_is_not_to_be_read_is_noted() {
     let as_user = async |user: &str| {
         run(tool_at(&server.uri_as(user, "user-word"), name, &["doctor", "--json"])).await
     };
-    let service = as_user("service").await;
+    let service = as_user("oplog_service").await;
     let report = service.json();
     let oplog = check(&report, "oplog");
     assert_eq!((service.exit, &oplog["status"]), (0, &json!("note")), "{report}");
@@ -125,7 +129,7 @@ async fn an_oplog_whose_size_is_not_to_be_read_is_noted() {
     assert!(message.contains("not authorized"), "{report}");
     assert_eq!((&oplog["details"], &oplog["advice"]), (&json!({}), &json!(null)), "{report}");
 
-    let monitor = as_user("monitor").await;
+    let monitor = as_user("oplog_monitor").await;
     let report = monitor.json();
     let oplog = check(&report, "oplog");
     assert_eq!((&oplog["status"], &oplog["details"]["held"]), (&json!("ok"), &json!(1)));

@@ -5,8 +5,9 @@ use mongo_lease_testbed::Server;
 use mongodb::bson::{Document, doc};
 use mongodb::{Client, Database};
 use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard};
 
-use super::super::tool::{Ran, migrate, run, tool};
+use super::super::tool::{Ran, migrate, run, secured_server, tool};
 use super::check;
 
 const PAGE: &str = include_str!("../../../../docs/operators.md");
@@ -19,17 +20,34 @@ fn role_in_page() -> Document {
     serde_json::from_str(&PAGE[start..start + length]).expect("a document")
 }
 
-/// A server, its database `billing` as root sees it, and a user with the page's role.
-async fn served() -> (Server, Database) {
-    let server = mongo_lease_security::start();
+/// A server, its database `billing` as root sees it, and a user with the page's role. The page names the database and
+/// the role, so one test at a time has them.
+struct Served {
+    server: &'static Server,
+    billing: Database,
+    _turn: MutexGuard<'static, ()>,
+}
+
+async fn served() -> Served {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    let turn = TURN.lock().await;
+    let server = secured_server();
     let root = Client::with_uri_str(server.uri_as("root", ROOT_PASSWORD)).await.unwrap();
     let billing = root.database("billing");
+    // The test before has left its own.
+    billing.drop().await.unwrap();
+    billing.run_command(doc! { "dropAllRolesFromDatabase": 1 }).await.unwrap();
+    let of_service = doc! { "usersInfo": "service" };
+    let users = server.admin(of_service).await;
+    if !users.get_array("users").unwrap().is_empty() {
+        server.admin(doc! { "dropUser": "service" }).await;
+    }
     let role = role_in_page();
     let name = role.get_str("createRole").unwrap().to_owned();
     billing.run_command(role).await.expect("the role is made");
     let roles = [doc! { "role": name, "db": "billing" }];
     server.admin(doc! { "createUser": "service", "pwd": PASSWORD, "roles": roles.to_vec() }).await;
-    (server, billing)
+    Served { server, billing, _turn: turn }
 }
 
 /// `doctor` as that user, and its finding about the indexes.
@@ -43,10 +61,10 @@ async fn examined(server: &Server) -> (Ran, Value) {
 
 #[tokio::test]
 async fn the_documented_role_lets_doctor_see_the_indexes() {
-    let (server, billing) = served().await;
+    let Served { server, billing, _turn } = served().await;
     migrate(&billing).await;
 
-    let (ran, indexes) = examined(&server).await;
+    let (ran, indexes) = examined(server).await;
     assert_eq!(ran.exit, 0, "{ran:?}");
     let message = "billing.locks has both indexes";
     assert_eq!((&indexes["status"], &indexes["message"]), (&json!("ok"), &json!(message)));
@@ -57,14 +75,14 @@ async fn the_documented_role_lets_doctor_see_the_indexes() {
     // Documents of another format are found, too.
     let locks = billing.collection::<Document>("locks");
     locks.insert_one(doc! { "name": "a", "grant": { "allowanceMs": 1 } }).await.unwrap();
-    let (ran, indexes) = examined(&server).await;
+    let (ran, indexes) = examined(server).await;
     assert_eq!((ran.exit, &indexes["status"]), (1, &json!("problem")), "{ran:?}");
     assert!(indexes["message"].as_str().unwrap().contains("an unsupported format"), "{ran:?}");
 }
 
 #[tokio::test]
 async fn the_documented_role_lets_doctor_see_what_is_wrong() {
-    let (server, billing) = served().await;
+    let Served { server, billing, _turn } = served().await;
     let of_index = doc! { "key": { "expiresAt": 1 }, "name": "e", "expireAfterSeconds": 9 };
     for (set_up, problem) in [
         (None, "to do: create the unique index `name_1` on `name`"),
@@ -75,7 +93,7 @@ async fn the_documented_role_lets_doctor_see_what_is_wrong() {
         if let Some(command) = set_up {
             billing.run_command(command).await.expect("the collection is made");
         }
-        let (ran, indexes) = examined(&server).await;
+        let (ran, indexes) = examined(server).await;
         assert_eq!((ran.exit, &indexes["status"]), (1, &json!("problem")), "{ran:?}");
         assert!(indexes["message"].as_str().unwrap().contains(problem), "{problem}: {ran:?}");
         assert!(indexes["advice"].as_str().unwrap().contains("mongo-lease-migrate up"), "{ran:?}");
@@ -84,13 +102,13 @@ async fn the_documented_role_lets_doctor_see_what_is_wrong() {
     billing.collection::<Document>("locks").drop().await.unwrap();
     let locks = billing.collection::<Document>("locks");
     locks.insert_many([doc! { "name": "twice" }, doc! { "name": "twice" }]).await.unwrap();
-    let (ran, indexes) = examined(&server).await;
+    let (ran, indexes) = examined(server).await;
     assert!(indexes["message"].as_str().unwrap().contains("1 name has more than one"), "{ran:?}");
 }
 
 #[tokio::test]
 async fn without_the_privilege_doctor_says_that_it_cannot_look() {
-    let (server, billing) = served().await;
+    let Served { server, billing, _turn } = served().await;
     migrate(&billing).await;
     let resource = doc! { "db": "billing", "collection": "locks" };
     let privilege = doc! { "resource": resource, "actions": ["listIndexes"] };
@@ -98,7 +116,7 @@ async fn without_the_privilege_doctor_says_that_it_cannot_look() {
     let revoke = doc! { "revokePrivilegesFromRole": name, "privileges": [privilege] };
     billing.run_command(revoke).await.unwrap();
 
-    let (ran, indexes) = examined(&server).await;
+    let (ran, indexes) = examined(server).await;
     let message = "cannot be checked: the user lacks the privilege `listIndexes` on billing.locks";
     assert_eq!((ran.exit, &indexes["status"]), (0, &json!("note")), "{ran:?}");
     assert!(indexes["message"].as_str().unwrap().starts_with(message), "{ran:?}");

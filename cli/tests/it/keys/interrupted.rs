@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use tokio::process::Command;
 
 use super::{Folder, Running, acquired, fresh, leases, run, soon, text, tool_for};
-use crate::tool::{migrate, tool_at};
+use crate::tool::{lent_server, migrate, tool_at};
 
 #[tokio::test]
 async fn a_signal_ends_the_wait_for_a_key_and_leaves_nothing() {
@@ -142,7 +142,7 @@ fn redirected(database: &Database, arguments: &[&str], redirection: &str) -> Com
 
 #[tokio::test]
 async fn a_key_file_stays_while_the_database_does_not_answer() {
-    let server = Server::start();
+    let server = lent_server();
     let database = server.database().await;
     migrate(&database).await;
     let folder = Folder::new();

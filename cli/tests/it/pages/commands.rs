@@ -1,6 +1,7 @@
 //! Runs each shell command of the pages as it is written. Only the address of the server is replaced, and for `cargo
 //! run` the binary that it would build and run.
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use mongodb::{Client, Database};
 use rustix::process::Signal;
 use tokio::process::Command;
 
-use super::super::tool::{Ran, Running, leases, migrate, run, soon};
+use super::super::tool::{Ran, Running, leases, lent_server, migrate, run, soon};
 use super::{files, lines, read, root};
 
 /// The programs that are run. A new program must be added here, or below.
@@ -139,13 +140,14 @@ async fn hold(database: &Database) -> Lease {
 #[tokio::test]
 async fn each_command_works_as_it_is_written() {
     // A server of its own, because the pages name the database.
-    let server = Server::start();
+    let server = lent_server();
     let database = Client::with_uri_str(server.uri()).await.unwrap().database("billing");
     // As `cargo run --example dev` does, with which the README begins.
     migrate(&database).await;
     // A name that nobody else has.
     let mut desk = Desk::new(server.database().await.name());
     let (mut ran_in_all, mut left_out) = (0, Vec::new());
+    let mut examined = HashSet::new();
     for (number, page) in pages().iter().enumerate() {
         let _lease = if number > 0 { Some(hold(&database).await) } else { None };
         desk.uri = None;
@@ -153,6 +155,10 @@ async fn each_command_works_as_it_is_written() {
             let command = without_remark(&line);
             if NOT_RUN.iter().any(|(left_out, _)| *left_out == command) {
                 left_out.push(command.to_owned());
+                continue;
+            }
+            // Each looks at the same database, and takes more than a second.
+            if command.starts_with("mongo-lease doctor") && !examined.insert(command.to_owned()) {
                 continue;
             }
             let exit = line.split_once("# exit code ").map_or("0", |(_, code)| code.trim());
