@@ -79,14 +79,14 @@ async fn a_request_that_outlasts_the_drain_time_is_cut_off() {
 /// A client process is killed during a payment, while it holds a lock.
 ///
 /// The payment's lease is free as soon as the connection has broken. The lock, which nobody renews, is free after its
-/// ttl.
+/// ttl: that a lock is refused until then is shown in `endpoints`, where its ttl may be long.
 #[tokio::test]
 async fn a_killed_client_blocks_others_for_at_most_its_ttl() {
     // Longer than anything here waits.
     const PAYMENT: &str = "/invoices/1/payment?work_ms=300000";
     if let Ok(address) = std::env::var(VICTIM) {
         let client = Client::new();
-        let taken = client.ask(Method::POST, &address, "/lock/job/victim?ttl_ms=6000").await;
+        let taken = client.ask(Method::POST, &address, "/lock/job/victim?ttl_ms=1000").await;
         writeln!(std::io::stdout(), "\nvictim> {}", taken.status).unwrap();
         client.ask(Method::POST, &address, PAYMENT).await;
         return;
@@ -103,8 +103,6 @@ async fn a_killed_client_blocks_others_for_at_most_its_ttl() {
     let said = |line: &str| line.strip_prefix("victim> ").map(str::to_owned);
     assert_eq!(victim.line_with(said).await.unwrap(), "200 OK");
     let client = Client::new();
-    let held = client.ask(Method::POST, address, "/lock/job/heir").await;
-    assert_eq!(held.status, StatusCode::CONFLICT);
     until_held(&database, "invoice:1").await;
     let mine = "/invoices/1/payment?work_ms=0";
     assert_eq!(client.ask(Method::POST, address, mine).await.status, StatusCode::CONFLICT);
