@@ -5,7 +5,7 @@
 //! differ by less than the length of this test count as equal.
 //!
 //! `MONGO_LEASE_SEED=<number>` repeats the sequences of an earlier run. `MONGO_LEASE_MODEL_SEQUENCES=<number>` is how
-//! many there are (100; 800 in `.ci/full model`), besides those that a run takes in for their rare results.
+//! many there are (50; 800 in `.ci/full model`), besides those that a run takes in for their rare results.
 //!
 //! # Every command
 //!
@@ -69,7 +69,7 @@ use results::{BEHIND_FOREIGN, RESULTS};
 use crate::commands::tests::database;
 use crate::spec::AsBuilt;
 
-const SEQUENCES: u64 = 100;
+const SEQUENCES: u64 = 50;
 /// How often each result occurs at least.
 const SEEN_MIN: u64 = 2;
 /// So many are searched for rare results. The rarest comes once in some thousand.

@@ -143,26 +143,30 @@ fn count(document: &Document) -> usize {
 /// The same document with the value damaged that comes after `before` others.
 fn with_one_damaged(document: &Document, before: usize, how: &How) -> Document {
     let mut left = Some(before);
-    let document = change(&Bson::from(document.clone()), &mut left, how);
-    document.as_document().cloned().unwrap_or_default()
+    changed_document(document, &mut left, how)
 }
 
 /// Changes the value that comes after `left` others within this one. `None`: it is changed.
 fn change(value: &Bson, left: &mut Option<usize>, how: &How) -> Bson {
-    let mut changed_within = |inner: &Bson| {
-        let is_this = *left == Some(0);
-        *left = left.and_then(|left| left.checked_sub(1));
-        if is_this { changed(inner, how) } else { Some(change(inner, left, how)) }
-    };
     if let Bson::Document(document) = value {
-        let fields = document.iter();
-        let fields = fields.filter_map(|(key, it)| Some((key.clone(), changed_within(it)?)));
-        return fields.collect::<Document>().into();
+        return changed_document(document, left, how).into();
     }
     if let Bson::Array(items) = value {
-        return items.iter().filter_map(changed_within).collect::<Vec<_>>().into();
+        let items = items.iter().filter_map(|item| change_within(item, left, how));
+        return items.collect::<Vec<_>>().into();
     }
     value.clone()
+}
+
+fn changed_document(document: &Document, left: &mut Option<usize>, how: &How) -> Document {
+    let fields = document.iter();
+    fields.filter_map(|(key, it)| Some((key.clone(), change_within(it, left, how)?))).collect()
+}
+
+fn change_within(inner: &Bson, left: &mut Option<usize>, how: &How) -> Option<Bson> {
+    let is_this = *left == Some(0);
+    *left = left.and_then(|left| left.checked_sub(1));
+    if is_this { changed(inner, how) } else { Some(change(inner, left, how)) }
 }
 
 fn changed(value: &Bson, how: &How) -> Option<Bson> {

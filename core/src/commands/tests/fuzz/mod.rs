@@ -125,10 +125,11 @@ fn decoders_in_the_source() -> BTreeSet<String> {
 fn runner(seed: &Seed) -> TestRunner {
     let cases = std::env::var("MONGO_LEASE_FUZZ_CASES").map_or(100, |text| text.parse().unwrap());
     let number = seed.number().to_le_bytes();
-    let mut seed = [7; 32];
+    let mut seed = [7; 16];
     seed[..number.len()].copy_from_slice(&number);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed))
+    // Without optimization, a fifth of this test's time would go into the other algorithm.
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::XorShift, &seed))
 }
 
 /// Adds the other fields of a reply.
