@@ -1,5 +1,6 @@
 //! The testbed keeps its promises.
 
+mod failover;
 mod front_page;
 mod line_process;
 mod process;

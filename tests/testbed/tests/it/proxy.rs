@@ -8,10 +8,16 @@ fn without_retries(options: &mut ClientOptions) {
     options.retry_reads = Some(false);
 }
 
+/// A proxy of this test's own: what it loses and holds, no other test has sent.
+fn before_the_shared_server() -> Proxy {
+    let uri = Server::shared().uri();
+    let address = uri.trim_start_matches("mongodb://").split('/').next();
+    Proxy::start(address.expect("an address"))
+}
+
 #[tokio::test]
 async fn a_reply_is_lost_after_the_write_is_applied() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.mongod().address());
+    let proxy = before_the_shared_server();
     let database = TestDatabase::of(&proxy.client_with(without_retries).await);
     let lost = proxy.lose_next_reply("insert");
     assert!(!lost.has_happened());
@@ -40,10 +46,9 @@ async fn the_driver_repeats_a_write_whose_reply_was_lost() {
 
 #[tokio::test]
 async fn held_replies_are_of_applied_writes_and_arrive_on_release() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.mongod().address());
+    let proxy = before_the_shared_server();
     let database = TestDatabase::of(&proxy.client().await);
-    let direct = database.through(&server.client().await);
+    let direct = database.through(&Server::shared().client().await);
     let hold = proxy.hold_replies_to("insert");
     let leases = database.collection::<Document>("leases");
     let insert = tokio::spawn(async move { leases.insert_one(doc! { "_id": 1 }).await });
@@ -57,8 +62,7 @@ async fn held_replies_are_of_applied_writes_and_arrive_on_release() {
 
 #[tokio::test]
 async fn of_replies_and_requests_the_next_alone_can_be_held() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.mongod().address());
+    let proxy = before_the_shared_server();
     let database = TestDatabase::of(&proxy.client().await);
     let insert = |number: i32| {
         let leases = database.collection::<Document>("leases");
@@ -80,11 +84,10 @@ async fn of_replies_and_requests_the_next_alone_can_be_held() {
 
 #[tokio::test]
 async fn a_held_request_is_applied_later_although_its_client_gave_up() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.mongod().address());
+    let proxy = before_the_shared_server();
     let client = proxy.client_with(without_retries).await;
     let database = TestDatabase::of(&client);
-    let direct = database.through(&server.client().await);
+    let direct = database.through(&Server::shared().client().await);
     let seen = async || direct.collection::<Document>("leases").find_one(doc! {}).await.unwrap();
 
     let hold = proxy.hold_requests_to("insert");
@@ -103,8 +106,7 @@ async fn a_held_request_is_applied_later_although_its_client_gave_up() {
 
 #[tokio::test]
 async fn a_request_is_lost_before_the_server_gets_it() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.mongod().address());
+    let proxy = before_the_shared_server();
     let database = TestDatabase::of(&proxy.client_with(without_retries).await);
     let lost = proxy.lose_next_request("insert");
     let leases = database.collection::<Document>("leases");
@@ -115,8 +117,7 @@ async fn a_request_is_lost_before_the_server_gets_it() {
 
 #[tokio::test]
 async fn a_refusing_proxy_keeps_clients_out_until_it_accepts_again() {
-    let server = Server::start();
-    let proxy = Proxy::start(server.mongod().address());
+    let proxy = before_the_shared_server();
     let patient = proxy.client().await;
     let ping = doc! { "ping": 1 };
     patient.database("admin").run_command(ping.clone()).await.unwrap();

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use mongo_lease_testbed::{FailCommand, FailPoint, ReplicaSet, Server, command};
+use mongo_lease_testbed::{FailCommand, FailPoint, Server, command};
 use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;
 
@@ -44,7 +44,7 @@ async fn the_shared_server_can_be_one_that_runs_already() {
 
 #[tokio::test]
 async fn a_server_that_ran_already_is_used_and_not_stopped() {
-    let server = Server::start();
+    let server = Server::shared();
     let ran_already = Server::at(server.uri());
     let database = ran_already.database().await;
     database.collection("c").insert_one(doc! { "_id": 1 }).await.unwrap();
@@ -128,25 +128,6 @@ async fn commands_are_counted() {
     // A primary that is new has some of its own.
     assert!((20..30).contains(&counts.find), "{counts:?}");
     assert_eq!((counts.get_more, counts.aggregate), (0, 0));
-}
-
-#[tokio::test]
-async fn three_nodes_fail_over_on_a_kill_and_on_a_step_down() {
-    let set = ReplicaSet::start();
-    let database = set.database().await;
-    let leases = database.collection::<Document>("leases");
-    leases.insert_one(doc! { "_id": "before" }).await.unwrap();
-
-    let killed = set.primary().await;
-    set.node(killed).kill();
-    let second = set.wait_for_primary_other_than(killed).await;
-    leases.insert_one(doc! { "_id": "without" }).await.unwrap();
-    set.restart(killed).await;
-
-    assert_eq!(set.step_down().await, second);
-    set.wait_for_primary_other_than(second).await;
-    leases.insert_one(doc! { "_id": "after" }).await.unwrap();
-    assert_eq!(leases.count_documents(doc! {}).await.unwrap(), 3);
 }
 
 #[tokio::test]
