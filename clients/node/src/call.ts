@@ -5,7 +5,6 @@ import {
   Attempts,
   Cleanup,
   Failure,
-  Fault,
   Holding,
   Next,
   type Promotion,
@@ -16,8 +15,8 @@ import type { Engine } from './engine';
 import { AttemptError, toError } from './errors';
 import { Lease } from './lease';
 import { GIVE_BACK, type Likely } from './release';
-import { type Policy, type Stop, Stopped, untilAnswered } from './retry';
-import { type Attempt, type AttemptTime, before } from './runner';
+import { type AttemptTime, type Policy, type Stop, Stopped, untilAnswered } from './retry';
+import { type Attempt, before } from './runner';
 
 const DUPLICATE_KEY = 11_000;
 
@@ -217,11 +216,4 @@ export class Call {
     const ending = { name: this.name, target: attempts.toGiveBack(), steps: GIVE_BACK[likely] };
     engine.releaser.inBackground(ending, until);
   }
-}
-
-/** The error that a caller is told for a failure. */
-export function asLeaseError(error: unknown): unknown {
-  if (error instanceof AttemptError) return error.toError();
-  if (error instanceof Fault) return toError(error);
-  return error;
 }

@@ -2,9 +2,8 @@
 
 import { hostname } from 'node:os';
 import type { Clock } from './clock';
-import { asLeaseError } from './call';
 import { Command, Constants, Failure, Fault, type Info, Manager, Next, type Reply } from './core';
-import { AttemptError, toError } from './errors';
+import { AttemptError, toError, asLeaseError } from './errors';
 import { Events } from './events';
 import type { Guesses } from './guesses';
 import { Heart } from './heartbeat';
@@ -13,16 +12,8 @@ import { type ManagerOptions, checkManagerOptions, settingsOf } from './options'
 import type { CloseReport } from './outcomes';
 import { Releaser } from './release';
 import { Renewer } from './renewer';
-import { type Policy, Stop, Stopped, oneAttempt, untilAnswered } from './retry';
-import {
-  type Attempt,
-  type AttemptTime,
-  type Backend,
-  Runner,
-  attemptError,
-  before,
-  randomHex,
-} from './runner';
+import { type AttemptTime, type Policy, Stop, Stopped, oneAttempt, untilAnswered } from './retry';
+import { type Attempt, type Backend, Runner, attemptError, before, randomHex } from './runner';
 import { onAbort, throwIfAborted } from './signals';
 import { Turns } from './turns';
 import { Waiters } from './waiters';

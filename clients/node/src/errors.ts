@@ -248,3 +248,10 @@ export class AttemptError extends Error {
     return toError(this.failure.fault(), this.source);
   }
 }
+
+/** @internal The error that a caller is told for a failure. */
+export function asLeaseError(error: unknown): unknown {
+  if (error instanceof AttemptError) return error.toError();
+  if (error instanceof Fault) return toError(error);
+  return error;
+}

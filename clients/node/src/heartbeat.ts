@@ -5,8 +5,8 @@ import type { Clock } from './clock';
 import { Constants, Entry, type Failure, Heartbeats, type Reply } from './core';
 import type { Engine } from './engine';
 import { AttemptError } from './errors';
-import { oneAttempt, untilAnswered } from './retry';
-import type { Attempt, AttemptTime } from './runner';
+import { type AttemptTime, oneAttempt, untilAnswered } from './retry';
+import type { Attempt } from './runner';
 import type { Slot } from './waiters';
 
 // The most waiters in one command.

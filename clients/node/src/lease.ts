@@ -2,17 +2,17 @@
 
 import { inspect } from 'node:util';
 import type { ClientSession } from 'mongodb';
-import { asLeaseError, type Call } from './call';
+import type { Call } from './call';
 import { Fault, type Holding, type Target } from './core';
 import type { AnySession } from './driver';
 import type { Engine } from './engine';
-import { type LostReason, invalidOption, toError, withCaller } from './errors';
+import { type LostReason, invalidOption, toError, withCaller, asLeaseError } from './errors';
 import type { LeaseEvent } from './events';
 import { check } from './options';
 import type { Released } from './outcomes';
 import { GIVE_BACK, type Likely, type ReleaseStep } from './release';
-import { oneAttempt, untilAnswered } from './retry';
-import type { Attempt, AttemptTime } from './runner';
+import { type AttemptTime, oneAttempt, untilAnswered } from './retry';
+import type { Attempt } from './runner';
 import { Transactions, type Work } from './transaction';
 
 /**

@@ -2,12 +2,12 @@
 
 import { inspect } from 'node:util';
 import { BSON } from 'mongodb';
-import { Call, asLeaseError } from './call';
+import { Call } from './call';
 import { type CampaignOptions, Leadership, checkCampaign } from './campaign';
 import { Command, Fault, type Info, Reply, Request, Target } from './core';
 import type { AnyDb, MongooseConnection } from './driver';
 import { Engine, refusedAsError } from './engine';
-import { AttemptError, toError } from './errors';
+import { AttemptError, toError, asLeaseError } from './errors';
 import type { LeaseEvent } from './events';
 import { type LeaseInfo, toInfo } from './info';
 import { Job, type JobOptions, leaseOptionsOf, namedAsWritten } from './job';

@@ -2,7 +2,7 @@
 //
 // The core decides what the call does next; this carries it out.
 
-import { asLeaseError, Call } from './call';
+import { Call } from './call';
 import { Wake, about, delays, growing } from './clock';
 import {
   Constants,
@@ -15,7 +15,7 @@ import {
   Waiter,
 } from './core';
 import type { Engine } from './engine';
-import { AttemptError, DatabaseError, UnknownOutcomeError, toError } from './errors';
+import { AttemptError, DatabaseError, UnknownOutcomeError, toError, asLeaseError } from './errors';
 import type { LeaseEvent } from './events';
 import { Lease } from './lease';
 import type { Inherited, Ticket } from './local-queue';

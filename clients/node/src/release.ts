@@ -6,8 +6,8 @@
 
 import { type Command, Constants, type Fault, Scope, type Target } from './core';
 import type { Released } from './outcomes';
-import { type Policy, Prior, untilAnswered } from './retry';
-import { type Attempt, type AttemptTime, type Runner, randomHex } from './runner';
+import { type AttemptTime, type Policy, Prior, untilAnswered } from './retry';
+import { type Attempt, type Runner, randomHex } from './runner';
 
 /** One command of a release. They are sent in turn until one of them matches. */
 export type ReleaseStep = 'delete' | 'besideOthers' | 'anywhere' | 'heldOrQueued' | 'later';

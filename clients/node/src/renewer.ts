@@ -7,8 +7,8 @@ import { Constants, type Failure, HoldStep, Looked, Renewal } from './core';
 import type { Engine } from './engine';
 import { AttemptError } from './errors';
 import type { Lease } from './lease';
-import { oneAttempt, untilAnswered } from './retry';
-import type { Attempt, AttemptTime } from './runner';
+import { type AttemptTime, oneAttempt, untilAnswered } from './retry';
+import type { Attempt } from './runner';
 
 // The most leases in one command.
 const BATCH_MAX = Constants.renewalsMax();

@@ -1,13 +1,12 @@
 // A lease that another process has detached is taken up here.
 
-import { asLeaseError } from './call';
 import { type Holding, type Manager, Resuming } from './core';
 import type { Engine } from './engine';
-import { invalidOption, toError } from './errors';
+import { invalidOption, toError, asLeaseError } from './errors';
 import { Lease, type LeaseKey } from './lease';
 import { check, checkName } from './options';
-import { untilAnswered } from './retry';
-import { type Attempt, type AttemptTime, randomHex } from './runner';
+import { type AttemptTime, untilAnswered } from './retry';
+import { type Attempt, randomHex } from './runner';
 
 /** Checks a key. It may be forged. */
 export function resumingOf(key: LeaseKey, manager: Manager): Resuming {

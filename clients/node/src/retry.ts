@@ -7,7 +7,12 @@
 import { type Clock, Wake, delays, growing } from './clock';
 import { Constants, Failure, Next, type Reply } from './core';
 import { AttemptError } from './errors';
-import type { AttemptTime } from './runner';
+
+/** How long an attempt may take. It begins when its command is sent; until then only the deadline ends it. */
+export interface AttemptTime {
+  timeoutMs: number;
+  deadline: number;
+}
 
 /** An attempt in progress. */
 export interface Pending {

@@ -15,7 +15,7 @@ import {
 } from './core';
 import { AttemptError } from './errors';
 import { Guesses } from './guesses';
-import type { Pending } from './retry';
+import type { AttemptTime, Pending } from './retry';
 import { SlotQueue, type Waiting } from './slots';
 
 /** The messages of a stream: promotions, and calls that should send an attempt. */
@@ -117,12 +117,6 @@ export function attemptError(error: unknown): AttemptError {
 
 function hasCode(error: unknown): boolean {
   return (error as { code?: unknown } | undefined)?.code !== undefined;
-}
-
-/** How long an attempt may take. It begins when its command is sent; until then only the deadline ends it. */
-export interface AttemptTime {
-  timeoutMs: number;
-  deadline: number;
 }
 
 /** What else concerns an attempt. */

@@ -9,10 +9,9 @@
 import { inspect } from 'node:util';
 import type { Document } from 'mongodb';
 import { Wake } from './clock';
-import { asLeaseError } from './call';
 import { Fault, type Info, Reply, Rules } from './core';
 import type { Engine } from './engine';
-import { AttemptError, type LeaseError, invalidOption, toError } from './errors';
+import { AttemptError, type LeaseError, invalidOption, toError, asLeaseError } from './errors';
 import { Lease } from './lease';
 import { type Options, checkName, checkOptions } from './options';
 import type { Released } from './outcomes';

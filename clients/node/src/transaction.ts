@@ -9,11 +9,17 @@
 // makes that guard conflict: then the next try guards first, and the others wait.
 
 import type { ClientSession } from 'mongodb';
-import { asLeaseError } from './call';
 import { growing } from './clock';
 import { Commit, CommitStep, Fault, Holding } from './core';
 import type { Engine } from './engine';
-import { AttemptError, CommitUnknownError, DamagedError, type LeaseError, toError } from './errors';
+import {
+  AttemptError,
+  CommitUnknownError,
+  DamagedError,
+  type LeaseError,
+  toError,
+  asLeaseError,
+} from './errors';
 import type { Lease } from './lease';
 import { RETRY } from './retry';
 import { attemptError, before } from './runner';

@@ -6,8 +6,8 @@
 import { type Clock, Wake, about } from './clock';
 import { Command, Constants, Reopening } from './core';
 import type { Engine } from './engine';
-import { oneAttempt, untilAnswered } from './retry';
-import { type Attempt, type AttemptTime, type NewsStream, attemptError, before } from './runner';
+import { type AttemptTime, oneAttempt, untilAnswered } from './retry';
+import { type Attempt, type NewsStream, attemptError, before } from './runner';
 
 const SILENCE_MS = Constants.streamSilence();
 const OPENING_MS = Constants.streamOpening();

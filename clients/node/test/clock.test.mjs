@@ -121,4 +121,20 @@ test('a background timer keeps no process alive, and fires all the same', async 
   assert.equal(timers(), before + 1);
   await fired;
   forget();
+  assert.equal(timers(), before);
+});
+
+test('a timer that is far has none of its own before it is near, and fires at its moment', async () => {
+  const timers = () => process.getActiveResourcesInfo().filter((of) => of === 'Timeout').length;
+  const clock = new SystemClock();
+  const before = timers();
+  const many = Array.from({ length: 100 }, () => clock.timer(clock.now() + 60e6, assert.fail));
+  const begun = performance.now();
+  const fired = new Promise((resolve) => clock.timer(clock.now() + 2.5e6, resolve));
+  // The look that is for all of them.
+  assert.equal(timers(), before + 1);
+  await fired;
+  assert.ok(performance.now() - begun >= 2499);
+  many.forEach((cancel) => cancel());
+  assert.equal(timers(), before);
 });
