@@ -21,8 +21,30 @@ enum End {
     Lost,
 }
 
+/// The rules for one connection.
+#[derive(Clone)]
+struct Passing {
+    rules: Rules,
+    /// How often all connections had been cut when this one began.
+    cuts: u64,
+}
+
+impl Passing {
+    /// Returns when the message may go on, or when it is lost.
+    async fn pass(&self, way: Way, command: Option<&str>) -> End {
+        loop {
+            match self.rules.judge(way, command) {
+                Verdict::Deliver if self.rules.cuts() == self.cuts => return End::Closed,
+                Verdict::Deliver | Verdict::Lose => return End::Lost,
+                Verdict::Hold(rule) => self.rules.until_withdrawn(rule).await,
+            }
+        }
+    }
+}
+
 /// Forwards one connection until it is closed by a side, or by a rule.
 pub(super) async fn forward(client: TcpStream, server: String, rules: Rules) -> io::Result<()> {
+    let rules = Passing { cuts: rules.cuts(), rules };
     let server = TcpStream::connect(server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
@@ -46,12 +68,12 @@ pub(super) async fn forward(client: TcpStream, server: String, rules: Rules) -> 
 async fn requests(
     mut client: OwnedReadHalf,
     mut server: OwnedWriteHalf,
-    rules: Rules,
+    rules: Passing,
     pending: Pending,
 ) -> io::Result<End> {
     while let Some(message) = Message::read(&mut client).await? {
         let command = message.command().map(str::to_owned);
-        if pass(&rules, Way::Request, command.as_deref()).await == End::Lost {
+        if rules.pass(Way::Request, command.as_deref()).await == End::Lost {
             return Ok(End::Lost);
         }
         if let Some(command) = command.filter(|_| message.wants_reply()) {
@@ -66,28 +88,17 @@ async fn requests(
 async fn replies(
     mut server: OwnedReadHalf,
     mut client: OwnedWriteHalf,
-    rules: Rules,
+    rules: Passing,
     pending: Pending,
 ) -> io::Result<End> {
     while let Some(message) = Message::read(&mut server).await? {
         let command = lock(&pending).remove(&message.answers());
-        if pass(&rules, Way::Reply, command.as_deref()).await == End::Lost {
+        if rules.pass(Way::Reply, command.as_deref()).await == End::Lost {
             return Ok(End::Lost);
         }
         client.write_all(message.bytes()).await?;
     }
     Ok(End::Closed)
-}
-
-/// Returns when the message may go on, or when it is lost.
-async fn pass(rules: &Rules, way: Way, command: Option<&str>) -> End {
-    loop {
-        match rules.judge(way, command) {
-            Verdict::Deliver => return End::Closed,
-            Verdict::Lose => return End::Lost,
-            Verdict::Hold(rule) => rules.until_withdrawn(rule).await,
-        }
-    }
 }
 
 fn lock(pending: &Pending) -> std::sync::MutexGuard<'_, HashMap<u32, String>> {

@@ -159,8 +159,9 @@ impl Proxy {
         self.hold(Way::Reply, None, Action::Hold)
     }
 
-    /// Closes every connection that is open now, a moment after this returns.
+    /// Closes every connection that is open now, a moment after this returns. None passes a message on meanwhile.
     pub fn cut(&self) {
+        self.rules.cut();
         self.orders.send_modify(|orders| orders.cuts += 1);
     }
 

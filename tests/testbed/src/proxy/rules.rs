@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
@@ -46,11 +47,22 @@ pub(super) struct Rules {
     list: Arc<Mutex<Vec<Rule>>>,
     /// Changes when a rule is withdrawn.
     withdrawn: watch::Sender<u64>,
+    /// How often all connections were cut.
+    cuts: Arc<AtomicU64>,
 }
 
 impl Rules {
     pub(super) fn new() -> Self {
-        Self { list: Arc::default(), withdrawn: watch::Sender::new(0) }
+        Self { list: Arc::default(), withdrawn: watch::Sender::new(0), cuts: Arc::default() }
+    }
+
+    /// Notes a cut. A connection that is open passes nothing on from here on, even if it wakes up before it is closed.
+    pub(super) fn cut(&self) {
+        self.cuts.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(super) fn cuts(&self) -> u64 {
+        self.cuts.load(Ordering::SeqCst)
     }
 
     /// Adds a rule, and returns its identifier and its hits.

@@ -115,6 +115,30 @@ async fn a_request_is_lost_before_the_server_gets_it() {
     assert_eq!(leases.find_one(doc! {}).await.unwrap(), None);
 }
 
+/// The connections that hold the replies wake up at the release, and the cut was ordered before.
+#[tokio::test]
+async fn held_replies_are_lost_by_a_cut_before_their_release() {
+    const HELD: usize = 8;
+    let proxy = before_the_shared_server();
+    let database = TestDatabase::of(&proxy.client_with(without_retries).await);
+    let leases = database.collection::<Document>("leases");
+    for round in 0..20 {
+        let hold = proxy.hold_replies_to("insert");
+        let inserts: Vec<_> = (0..HELD)
+            .map(|_| {
+                let leases = leases.clone();
+                tokio::spawn(async move { leases.insert_one(doc! {}).await })
+            })
+            .collect();
+        hold.held(HELD).await;
+        proxy.cut();
+        hold.release();
+        for insert in inserts {
+            insert.await.unwrap().expect_err(&format!("a lost reply, in round {round}"));
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_refusing_proxy_keeps_clients_out_until_it_accepts_again() {
     let proxy = before_the_shared_server();
