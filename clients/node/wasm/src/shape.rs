@@ -54,7 +54,7 @@ pub(crate) struct OfRequest {
 struct Shapes {
     known: Vec<Shape>,
     /// The number of the first one.
-    first: u32,
+    first: usize,
 }
 
 thread_local! {
@@ -67,16 +67,16 @@ const SHAPES_MAX: usize = 100;
 
 impl Shapes {
     /// JavaScript knows a shape by its number.
-    fn number(&mut self, shape: Shape) -> u32 {
+    fn number(&mut self, shape: Shape) -> usize {
         if let Some((number, _)) = (self.first..).zip(&self.known).find(|(_, it)| **it == shape) {
             return number;
         }
         if self.known.len() == SHAPES_MAX {
-            self.first += SHAPES_MAX as u32;
+            self.first += SHAPES_MAX;
             self.known.clear();
         }
         self.known.push(shape);
-        self.first + self.known.len() as u32 - 1
+        self.first + self.known.len() - 1
     }
 }
 
