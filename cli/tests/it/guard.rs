@@ -69,7 +69,9 @@ async fn the_guard_goes_with_the_command() {
     let ran = run(tool_for(&database, &["run", "a", "--", "sh", "-c", script])).await;
     assert_eq!(ran.exit, 0, "{ran:?}");
     let guard: u32 = ran.data.trim().parse().unwrap_or_else(|error| panic!("{error}: {ran:?}"));
-    let is_there = || std::path::Path::new(&format!("/proc/{guard}")).exists();
+    // In a container whose first process waits for no orphans, an ended one stays as a zombie.
+    let status = || std::fs::read_to_string(format!("/proc/{guard}/status"));
+    let is_there = || status().is_ok_and(|status| !status.contains("State:\tZ"));
     let gone = async {
         while is_there() {
             tokio::task::yield_now().await;
