@@ -118,14 +118,14 @@ async fn a_loss_is_said_only_before_the_commit() {
 }
 
 /// Commits through a proxy that holds this command up until the lease is lost.
-async fn commit(server: &Server, held_up: &str, is_lost: bool) {
+async fn commit(server: &Server, delayed: &str, is_lost: bool) {
     let database = migrated(server).await;
     let work = work_of(&database).await;
     let (proxy, through) = behind_a_proxy(server, &database).await;
     let leases = LeaseManager::builder(&through).build().await.unwrap();
     let lease = leases.acquire("a").ttl(TTL).renew(false).await.unwrap();
     let tx = written(&lease, &transactions::work(&through)).await.unwrap();
-    let late = proxy.hold_requests_to(held_up);
+    let late = proxy.hold_requests_to(delayed);
     let mut committing = Box::pin(tx.commit());
     tokio::select! {
         result = &mut committing => panic!("{result:?}"),
@@ -147,11 +147,11 @@ async fn commit(server: &Server, held_up: &str, is_lost: bool) {
             bounded(committing).await
         }
     };
-    assert_eq!(matches!(result, Err(Error::Lost { .. })), is_lost, "{held_up}: {result:?}");
+    assert_eq!(matches!(result, Err(Error::Lost { .. })), is_lost, "{delayed}: {result:?}");
     if is_lost {
-        // The command that the proxy has held up commits nothing.
+        // The command that the proxy has delayed commits nothing.
         let next = builder(&database).build().await.unwrap();
         let _next = soon("a grant", next.acquire("a").into_future()).await.unwrap();
     }
-    assert_eq!(count(&work).await, u64::from(!is_lost), "{held_up}");
+    assert_eq!(count(&work).await, u64::from(!is_lost), "{delayed}");
 }

@@ -40,7 +40,7 @@ pub(crate) enum Shape {
     End(EndScope, Form),
 }
 
-/// What the shape of an attempt has of its request.
+/// The options of a request on which the documents of its attempts depend.
 #[derive(Clone, PartialEq)]
 pub(crate) struct OfRequest {
     permits: Permits,
