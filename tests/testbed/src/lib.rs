@@ -1,10 +1,12 @@
-#![doc = include_str!("../README.md")]
+//! Real servers for this project's tests, which [`FailCommand`] and [`Proxy`] fault: see [`Server`].
+//!
+//! The README beside this folder says where mongod comes from, and what is left behind. Unix only.
 
 mod apart;
 mod child;
 mod error;
 mod fail_point;
-pub mod find;
+mod find;
 mod line_process;
 mod orders;
 mod process;
@@ -13,23 +15,15 @@ mod random;
 mod replica_set;
 mod seed;
 mod server;
-mod uri;
-#[doc(hidden)]
 pub mod wire;
 
+pub use child::command;
 pub use error::Error;
-pub use fail_point::{FailCommand, FailPoint, FailPointGuard, FailPointMode};
+pub use fail_point::{FailCommand, FailPoint, FailPointGuard};
+pub use line_process::{Ended, LineInput, LineOutput, LineProcess};
+pub use orders::{orders, say};
 pub use process::Mongod;
 pub use proxy::{HoldGuard, Loss, Proxy};
 pub use replica_set::ReplicaSet;
-pub use server::{CommandCounts, Server, ServerBuilder, TestDatabase, Version};
-
-// For the tests of mongo-lease alone, as `wire` is: they may change in any version.
-#[doc(hidden)]
-pub use child::command;
-#[doc(hidden)]
-pub use line_process::{Ended, LineInput, LineOutput, LineProcess};
-#[doc(hidden)]
-pub use orders::{orders, say};
-#[doc(hidden)]
 pub use seed::Seed;
+pub use server::{CommandCounts, Server, ServerBuilder, TestDatabase, Version};

@@ -5,7 +5,6 @@ use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-#[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -234,7 +233,6 @@ impl LineProcess {
     /// # Errors
     ///
     /// When the process has ended, and its end was waited for.
-    #[cfg(unix)]
     pub fn signal(&self, signal: Signal) -> Result<(), Error> {
         let pid = self.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| self.context.error("has ended"))?;

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::process::{DataPlace, Launch};
 use crate::server::{PATIENCE, client_of};
-use crate::{Error, Mongod, TestDatabase, apart, random, uri};
+use crate::{Error, Mongod, TestDatabase, apart, random};
 
 const NODES: usize = 3;
 
@@ -69,16 +69,7 @@ impl ReplicaSet {
     /// When there is no server or it does not start, with what was tried and what to do.
     #[must_use]
     pub fn start() -> Self {
-        Self::try_start().unwrap_or_else(|error| error.raise())
-    }
-
-    /// As [`ReplicaSet::start`], without a panic.
-    ///
-    /// # Errors
-    ///
-    /// When there is no server or it does not start.
-    pub fn try_start() -> Result<Self, Error> {
-        Self::try_start_with(&[])
+        Self::try_start_with(&[]).unwrap_or_else(|error| error.raise())
     }
 
     /// As [`ReplicaSet::start`], with its data as [`crate::ServerBuilder::on_disk`] has them.
@@ -92,7 +83,7 @@ impl ReplicaSet {
         started.unwrap_or_else(|error| error.raise())
     }
 
-    /// As [`ReplicaSet::try_start`], all nodes with these server parameters. A restart keeps them.
+    /// As [`ReplicaSet::start`] without a panic, all nodes with these server parameters. A restart keeps them.
     ///
     /// # Errors
     ///
@@ -127,12 +118,6 @@ impl ReplicaSet {
     pub fn uri(&self) -> String {
         let addresses: Vec<_> = self.nodes.iter().map(|node| node.address()).collect();
         format!("mongodb://{}/?replicaSet={}", addresses.join(","), self.name)
-    }
-
-    /// [`ReplicaSet::uri`] with this database as the default one.
-    #[must_use]
-    pub fn uri_of(&self, database: &str) -> String {
-        uri::with_database(&self.uri(), database)
     }
 
     /// One node, from 0 to 2, to pause, resume or kill it.
@@ -173,15 +158,6 @@ impl ReplicaSet {
     /// When there is none for a minute.
     pub async fn primary(&self) -> usize {
         self.primary_where(|_| true).await
-    }
-
-    /// As [`ReplicaSet::primary`], under a name that says that it waits.
-    ///
-    /// # Panics
-    ///
-    /// When there is none for a minute.
-    pub async fn wait_for_primary(&self) -> usize {
-        self.primary().await
     }
 
     /// The index of the primary, once it is another node than `former`.
@@ -225,11 +201,7 @@ impl ReplicaSet {
     }
 
     /// Returns when this node is primary or secondary: it has caught up and takes part.
-    ///
-    /// # Panics
-    ///
-    /// When it does not in a minute.
-    pub async fn wait_for_member(&self, index: usize) {
+    async fn wait_for_member(&self, index: usize) {
         let uri = self.node(index).uri();
         let joined = apart::run(async move || {
             let client = apart::connect(&uri, HELLO_PATIENCE).await?;

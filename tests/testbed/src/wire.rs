@@ -57,20 +57,17 @@ impl Message {
     }
 
     /// The request id, given by its sender.
-    #[must_use]
-    pub fn request(&self) -> u32 {
+    pub(crate) fn request(&self) -> u32 {
         word(&self.0, 4).unwrap_or(0)
     }
 
     /// The number of the request that it answers; 0 in a request.
-    #[must_use]
-    pub fn answers(&self) -> u32 {
+    pub(crate) fn answers(&self) -> u32 {
         word(&self.0, 8).unwrap_or(0)
     }
 
     /// Whether its sender expects an answer.
-    #[must_use]
-    pub fn wants_reply(&self) -> bool {
+    pub(crate) fn wants_reply(&self) -> bool {
         word(&self.0, HEADER).is_some_and(|flags| flags & MORE_TO_COME == 0)
     }
 
@@ -83,8 +80,7 @@ impl Message {
     /// The name of the command: the first key of [`Message::document`], which is not decoded for it.
     ///
     /// `None` in a message of another kind, or one that is broken.
-    #[must_use]
-    pub fn command(&self) -> Option<&str> {
+    pub(crate) fn command(&self) -> Option<&str> {
         // Skips the length of the document and the type of the value.
         let name = self.0.get(self.body()? + 4 + 1..)?;
         let end = name.iter().position(|byte| *byte == 0)?;

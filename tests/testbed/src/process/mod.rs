@@ -2,12 +2,7 @@
 
 mod log;
 mod place;
-#[cfg(not(unix))]
-#[path = "other.rs"]
-mod system;
-#[cfg(unix)]
-#[path = "unix.rs"]
-mod system;
+mod supervised;
 
 use std::fmt;
 use std::net::{Ipv4Addr, TcpListener};
@@ -20,7 +15,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use self::log::{Log, Progress};
 pub(crate) use self::place::DataPlace;
-use self::system::{DataFolder, Supervised};
+use self::supervised::{DataFolder, Supervised};
 use crate::{Error, find, random};
 
 /// A loaded machine may be slow to start a server; a broken one is noticed at once.
@@ -69,7 +64,7 @@ impl fmt::Debug for GivenFile {
 ///
 /// It never outlives its owner: when this value is dropped, and as well when our process ends in
 /// any way, SIGKILL included, the server is killed (also a paused one) and its folder removed.
-/// The operating system does that, not us: see `unix.rs`.
+/// The operating system does that, not us: see `supervised.rs`.
 #[derive(Debug)]
 pub struct Mongod {
     binary: PathBuf,

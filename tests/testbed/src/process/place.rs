@@ -32,18 +32,12 @@ impl DataPlace {
     }
 }
 
-/// How much can be written into this folder: nothing if it is not there, or not on this system.
+/// How much can be written into this folder: nothing if it is not there.
 fn free_bytes(folder: &Path) -> u64 {
-    #[cfg(unix)]
-    return rustix::fs::statvfs(folder).map_or(0, |system| {
+    rustix::fs::statvfs(folder).map_or(0, |system| {
         if system.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
             return 0;
         }
         system.f_bavail.saturating_mul(system.f_frsize)
-    });
-    #[cfg(not(unix))]
-    {
-        let _ = folder;
-        0
-    }
+    })
 }

@@ -53,7 +53,6 @@ pub struct Proxy {
 struct Orders {
     /// How often all connections were cut.
     cuts: u64,
-    refusing: bool,
     ended: bool,
 }
 
@@ -87,22 +86,10 @@ impl Proxy {
         Ok(Self { port, rules, orders, thread: Some(thread) })
     }
 
-    /// Host and port at which clients find it.
-    #[must_use]
-    pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-
     /// The URI for clients, which makes them stay with the proxy.
     #[must_use]
     pub fn uri(&self) -> String {
-        format!("mongodb://{}/?directConnection=true", self.address())
-    }
-
-    /// [`Proxy::uri`] with this database as the default one, for a service under test.
-    #[must_use]
-    pub fn uri_of(&self, database: &str) -> String {
-        crate::uri::with_database(&self.uri(), database)
+        format!("mongodb://127.0.0.1:{}/?directConnection=true", self.port)
     }
 
     /// A new client through the proxy, in the runtime of the caller.
@@ -163,16 +150,6 @@ impl Proxy {
     pub fn cut(&self) {
         self.rules.cut();
         self.orders.send_modify(|orders| orders.cuts += 1);
-    }
-
-    /// From now on new connections are closed at once.
-    pub fn refuse(&self) {
-        self.orders.send_modify(|orders| orders.refusing = true);
-    }
-
-    /// From now on new connections are served again, as at the start.
-    pub fn accept(&self) {
-        self.orders.send_modify(|orders| orders.refusing = false);
     }
 
     fn lose(&self, way: Way, command: &str) -> Loss {
@@ -286,9 +263,7 @@ async fn serve(
             Some(_end) = connections.join_next() => {}
             accepted = listener.accept() => {
                 let (client, _): (TcpStream, _) = accepted?;
-                if !obey.borrow().refusing {
-                    connections.spawn(connection::forward(client, server.clone(), rules.clone()));
-                }
+                connections.spawn(connection::forward(client, server.clone(), rules.clone()));
             }
         }
     }

@@ -15,7 +15,7 @@ const PRIMARY_DEADLINE: Duration = Duration::from_secs(60);
 const UPKEEP_DEADLINE: Duration = Duration::from_secs(2);
 
 /// The file with the certificate of the authority that signed the server's.
-pub(super) const AUTHORITY: &str = "authority.pem";
+const AUTHORITY: &str = "authority.pem";
 
 /// How often a server is asked whether it is primary.
 const ASK_EVERY: Duration = Duration::from_millis(10);
@@ -97,7 +97,7 @@ impl ServerBuilder {
     ///
     /// The texts are in the PEM format: the server's key and certificate, for `127.0.0.1`, and the
     /// certificate of the authority that has signed it. URIs of this server name a file with the
-    /// latter, [`Server::authority_file`].
+    /// latter.
     pub fn tls(mut self, key_and_certificate: String, authority: String) -> Self {
         self.launch.arguments.extend(
             ["--tlsMode", "requireTLS", "--tlsAllowConnectionsWithoutCertificates"]

@@ -23,16 +23,8 @@ pub struct CommandCounts {
     pub get_more: u64,
     /// `aggregate` commands; opening a change stream is one.
     pub aggregate: u64,
-    /// Documents inserted (`opcounters.insert`).
-    pub inserted: u64,
-    /// Queries (`opcounters.query`).
-    pub queried: u64,
-    /// Update statements (`opcounters.update`).
-    pub updated: u64,
     /// Delete statements (`opcounters.delete`); the TTL monitor's deletions are not in it.
     pub deleted: u64,
-    /// All other commands (`opcounters.command`), those of the driver's monitors among them.
-    pub commands: u64,
 }
 
 impl CommandCounts {
@@ -40,29 +32,20 @@ impl CommandCounts {
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let less = |now: u64, before: u64| now.checked_sub(before).unwrap_or(now);
-        self.with_each(earlier, less)
-    }
-
-    fn with_each(&self, other: &Self, join: impl Fn(u64, u64) -> u64) -> Self {
         Self {
-            find_and_modify: join(self.find_and_modify, other.find_and_modify),
-            delete: join(self.delete, other.delete),
-            update: join(self.update, other.update),
-            insert: join(self.insert, other.insert),
-            find: join(self.find, other.find),
-            get_more: join(self.get_more, other.get_more),
-            aggregate: join(self.aggregate, other.aggregate),
-            inserted: join(self.inserted, other.inserted),
-            queried: join(self.queried, other.queried),
-            updated: join(self.updated, other.updated),
-            deleted: join(self.deleted, other.deleted),
-            commands: join(self.commands, other.commands),
+            find_and_modify: less(self.find_and_modify, earlier.find_and_modify),
+            delete: less(self.delete, earlier.delete),
+            update: less(self.update, earlier.update),
+            insert: less(self.insert, earlier.insert),
+            find: less(self.find, earlier.find),
+            get_more: less(self.get_more, earlier.get_more),
+            aggregate: less(self.aggregate, earlier.aggregate),
+            deleted: less(self.deleted, earlier.deleted),
         }
     }
 
     pub(super) fn from_status(status: &Document) -> Self {
         let command = |name| number(status, &["metrics", "commands", name, "total"]);
-        let operation = |name| number(status, &["opcounters", name]);
         Self {
             find_and_modify: command("findAndModify"),
             delete: command("delete"),
@@ -71,11 +54,7 @@ impl CommandCounts {
             find: command("find"),
             get_more: command("getMore"),
             aggregate: command("aggregate"),
-            inserted: operation("insert"),
-            queried: operation("query"),
-            updated: operation("update"),
-            deleted: operation("delete"),
-            commands: operation("command"),
+            deleted: number(status, &["opcounters", "delete"]),
         }
     }
 }

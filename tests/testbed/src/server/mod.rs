@@ -5,20 +5,20 @@ mod users;
 mod version;
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use mongodb::Client;
 use mongodb::bson::{Document, doc};
 use mongodb::options::ClientOptions;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 pub use builder::ServerBuilder;
 pub use counts::CommandCounts;
 pub use database::TestDatabase;
 pub use version::Version;
 
-use crate::{Error, Mongod, apart, uri};
+use crate::{Error, Mongod, apart};
 
 /// How long a healthy server may take to answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -28,6 +28,9 @@ const NOT_OURS: &str = "this server ran already, and is not ours to stop: use Se
 
 /// The environment variable with the URI of the server that [`Server::shared`] is to be.
 const SHARED_URI: &str = "MONGO_LEASE_TESTBED_URI";
+
+/// The characters of a database's name that a URI cannot have as they are.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'_').remove(b'-').remove(b'.').remove(b'~');
 
 /// One server: a replica set of one node (the default), or a standalone server.
 ///
@@ -61,7 +64,7 @@ impl Server {
     /// start has a thread and a runtime of its own. A runtime of one thread, such as that of `#[tokio::test]`, runs
     /// none of its other tasks meanwhile. Where that matters: `tokio::task::spawn_blocking(Server::start).await`.
     ///
-    /// The first start on a machine may fetch mongod before: see [`find`](crate::find).
+    /// The first start on a machine may fetch mongod before.
     ///
     /// # Panics
     ///
@@ -119,24 +122,15 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// When there is no server or it does not start, with what was tried and what to do.
-    /// [`Server::try_shared`] is the same without a panic.
+    /// When there is no server or it does not start, with what was tried and what to do. It is not tried a second time
+    /// in this process.
     pub fn shared() -> &'static Self {
-        Self::try_shared().unwrap_or_else(|error| error.raise())
-    }
-
-    /// As [`Server::shared`], without a panic.
-    ///
-    /// # Errors
-    ///
-    /// When there is no server or it does not start. It is not tried a second time in this process.
-    pub fn try_shared() -> Result<&'static Self, Error> {
         static SHARED: OnceLock<Result<Server, Error>> = OnceLock::new();
         let shared = SHARED.get_or_init(|| match Self::from_env(SHARED_URI) {
             Some(server) => Ok(server),
             None => Self::builder().ttl_monitor_sleep_secs(1).try_start(),
         });
-        shared.as_ref().map_err(Error::clone)
+        shared.as_ref().unwrap_or_else(|error| error.raise())
     }
 
     /// The standalone server which this whole process shares. It is always our own.
@@ -157,25 +151,16 @@ impl Server {
         &self.uri
     }
 
-    /// [`Server::uri`] with this database as the default one, for a service that takes both in one setting.
+    /// [`Server::uri`] with this database as the default one.
     ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> mongodb::error::Result<()> {
-    /// use mongo_lease_testbed::Server;
-    /// use mongodb::Client;
+    /// # Panics
     ///
-    /// let database = Server::shared().database().await;
-    /// let setting = Server::shared().uri_of(database.name());
-    /// // … in the service:
-    /// let client = Client::with_uri_str(setting).await?;
-    /// assert_eq!(client.default_database().unwrap().name(), database.name());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// For a server that runs already ([`Server::at`]), whose URI may name another one.
     #[must_use]
     pub fn uri_of(&self, database: &str) -> String {
-        uri::with_database(&self.uri, database)
+        let hosts = format!("{}/", self.own().address());
+        let database = utf8_percent_encode(database, ENCODED);
+        self.uri.replacen(&hosts, &format!("{hosts}{database}"), 1)
     }
 
     /// The URI for clients that log in as this user of the database `admin`.
@@ -191,17 +176,6 @@ impl Server {
         let address = self.own().address();
         let credentials = format!("{user}:{password}@{address}");
         format!("{}&authSource=admin", self.uri.replacen(&address, &credentials, 1))
-    }
-
-    /// The file with the certificate of the authority which the server's own is signed by, where
-    /// clients have to speak TLS.
-    ///
-    /// # Panics
-    ///
-    /// For a server that runs already ([`Server::at`]).
-    #[must_use]
-    pub fn authority_file(&self) -> PathBuf {
-        self.own().data_folder().join(builder::AUTHORITY)
     }
 
     /// The process, to pause, resume or kill it.
@@ -276,26 +250,6 @@ impl Server {
             builder::wait_until_writable(&mongod)
         });
         restarted.await.unwrap_or_else(|error| error.raise());
-    }
-
-    /// Makes the primary step down, by force; it is elected again after `seconds`.
-    ///
-    /// # Panics
-    ///
-    /// When the server is not primary.
-    pub async fn step_down(&self, seconds: u32) {
-        self.admin(doc! { "replSetStepDown": i64::from(seconds), "force": true }).await;
-    }
-
-    /// Returns when the server accepts writes.
-    ///
-    /// # Panics
-    ///
-    /// When it does not in a minute, and for a server that runs already.
-    pub async fn wait_for_primary(&self) {
-        let mongod = Arc::clone(self.own());
-        let ready = apart::blocking(move || builder::wait_until_writable(&mongod)).await;
-        ready.unwrap_or_else(|error| error.raise());
     }
 
     fn admin_uri(&self) -> &str {

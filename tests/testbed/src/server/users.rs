@@ -10,12 +10,9 @@ impl Server {
     /// A standalone server with users, and the database `app` as two of them see it: root, and a user who may do these
     /// actions on the collection `app.locks`, and list the database's collections.
     ///
-    /// For the tests of mongo-lease alone.
-    ///
     /// # Panics
     ///
     /// When the server does not start, or refuses a user.
-    #[doc(hidden)]
     pub async fn with_user(actions: &[&str]) -> (Server, Database, Database) {
         let server = Server::builder().standalone().argument("--auth").start();
         let admin = doc! { "createUser": "root", "pwd": "root-word", "roles": ["root"] };

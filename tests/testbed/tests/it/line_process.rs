@@ -66,7 +66,6 @@ async fn only_the_last_lines_of_the_error_output_are_repeated() {
     assert!(!error.contains("line 59."), "{error}");
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn a_dropped_process_is_killed() {
     let mut survivor = LineProcess::start(shell("read line; echo over")).unwrap();
@@ -78,7 +77,6 @@ async fn a_dropped_process_is_killed() {
     drop(input);
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn a_signal_reaches_the_process() {
     use std::os::unix::process::ExitStatusExt;

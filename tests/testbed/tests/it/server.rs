@@ -3,6 +3,7 @@ use std::time::Duration;
 use mongo_lease_testbed::{FailCommand, FailPoint, Server, command};
 use mongodb::bson::{Document, doc};
 use mongodb::error::ErrorKind;
+use mongodb::options::ClientOptions;
 
 #[tokio::test]
 async fn the_shared_server_is_a_primary_and_databases_are_apart() {
@@ -39,7 +40,7 @@ async fn the_shared_server_can_be_one_that_runs_already() {
     let server = Server::start();
     let before = server.command_counts().await;
     runs_with(&[("MONGO_LEASE_TESTBED_URI", server.uri())]);
-    assert_eq!(server.command_counts().await.since(&before).inserted, 1);
+    assert_eq!(server.command_counts().await.since(&before).insert, 1);
 }
 
 #[tokio::test]
@@ -57,18 +58,19 @@ async fn a_server_that_ran_already_is_used_and_not_stopped() {
 }
 
 #[test]
-fn a_missing_server_is_an_error_of_try_shared() {
+fn a_missing_server_is_told_of_by_each_start() {
     if std::env::var("MONGO_LEASE_MONGOD").as_deref() != Ok("no/such/mongod") {
         let mut program = command(std::env::current_exe().unwrap());
-        program.args(["--exact", "server::a_missing_server_is_an_error_of_try_shared"]);
+        program.args(["--exact", "server::a_missing_server_is_told_of_by_each_start"]);
         program.env_remove("MONGO_LEASE_TESTBED_URI").env("MONGO_LEASE_MONGOD", "no/such/mongod");
         let ran = program.output().unwrap();
         let said = String::from_utf8_lossy(&ran.stdout);
         assert!(ran.status.success() && said.contains("1 passed"), "{said}");
         return;
     }
-    for refused in [Server::try_shared().map(|_| ()), Server::try_start().map(drop)] {
-        let message = refused.unwrap_err().to_string();
+    let shared = std::panic::catch_unwind(|| Server::shared().uri()).unwrap_err();
+    let shared = *shared.downcast::<String>().unwrap();
+    for message in [shared, Server::try_start().unwrap_err().to_string()] {
         assert!(message.contains("MONGO_LEASE_MONGOD is no/such/mongod"), "{message}");
     }
 }
@@ -78,6 +80,15 @@ async fn a_standalone_server_is_in_no_replica_set() {
     let hello = Server::shared_standalone().admin(doc! { "hello": 1 }).await;
     assert_eq!(hello.get("setName"), None);
     assert!(hello.get_bool("isWritablePrimary").unwrap());
+}
+
+#[tokio::test]
+async fn a_uri_names_a_database_whatever_its_name_is() {
+    let uri = Server::shared_standalone().uri_of("bücher-1_a");
+    assert!(uri.contains("cher-1_a?"), "{uri}");
+    let read = ClientOptions::parse(&uri).await.unwrap();
+    assert_eq!(read.default_database.as_deref(), Some("bücher-1_a"));
+    assert_eq!(read.direct_connection, Some(true), "the options stay: {uri}");
 }
 
 #[test]
@@ -152,8 +163,23 @@ async fn a_fail_point_hits_the_named_client_and_ends_with_its_guard() {
     guard.wait_times_entered(1).await;
     assert_eq!(guard.disable().await, 1);
 
-    let unknown = FailPoint::named("noSuchFailPoint").try_enable(server.uri()).await;
-    assert!(unknown.unwrap_err().to_string().contains("noSuchFailPoint"));
+    let unknown = FailPoint::named("noSuchFailPoint").enable(server.uri().to_owned());
+    let panic = tokio::spawn(unknown).await.unwrap_err().into_panic();
+    let message = panic.downcast::<String>().unwrap();
+    assert!(message.contains("noSuchFailPoint"), "{message}");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_closed_ends_a_command_unrun() {
+    let server = Server::start();
+    let client = server.client_with(|options| options.retry_writes = Some(false)).await;
+    let leases = client.database("app").collection::<Document>("leases");
+    let fault = FailCommand::on(&["insert"]).times(1).close_connection();
+    let guard = fault.enable(server.uri()).await;
+    let error = leases.insert_one(doc! { "_id": 1 }).await.unwrap_err();
+    assert!(matches!(&*error.kind, ErrorKind::Io(_)), "{error}");
+    guard.wait_times_entered(1).await;
+    assert_eq!(leases.count_documents(doc! {}).await.unwrap(), 0);
 }
 
 #[tokio::test]
