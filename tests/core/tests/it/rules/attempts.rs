@@ -34,6 +34,7 @@ impl History {
                 self.under_way += 1;
                 self.started += 1;
                 assert_eq!(self.attempts.start(), self.started);
+                assert!(self.attempts.has_started());
             }
             2..=4 if self.under_way > 0 => {
                 let effects = [Effect::Nothing, Effect::MaybeGranted, Effect::Joined(sent)];
@@ -160,6 +161,7 @@ fn what_may_have_been_granted_is_taken_or_given_back() {
     let mut totals = [0; 3];
     for _ in 0..20_000 {
         let mut history = History::default();
+        assert!(!history.attempts.has_started());
         for _ in 0..chance.below(20) {
             history.step(&mut chance);
         }

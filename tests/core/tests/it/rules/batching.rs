@@ -1,16 +1,21 @@
 //! Which calls go at once and which wait, by a table and in random histories.
 
-use mongo_lease_testbed::Seed;
+use std::time::Duration;
 
 use mongo_lease_core::rules::batching::{
-    AfterLook, BATCH_MAX, Batching, UNDER_WAY_MAX, after_look, apart,
+    AfterLook, BATCH_MAX, BOUND_MIN, Batching, UNDER_WAY_MAX, after_look, apart, is_server_slow,
+    is_too_late, piece_time,
 };
 use mongo_lease_core_tests::Chance;
+use mongo_lease_testbed::Seed;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+const NANO: Duration = Duration::from_nanos(1);
 
 #[test]
 fn a_few_go_at_once_and_then_as_many_together_as_are_under_way() {
     // The calls of each command in progress, how many wait, and how many of them go.
-    let table: [(&[usize], usize, usize); 13] = [
+    let table: [(&[usize], usize, usize); 15] = [
         (&[], 0, 0),
         (&[], 1, 1),
         (&[], BATCH_MAX + 1, BATCH_MAX),
@@ -20,6 +25,8 @@ fn a_few_go_at_once_and_then_as_many_together_as_are_under_way() {
         (&[1; UNDER_WAY_MAX], 1, 0),
         (&[1; UNDER_WAY_MAX], 3 * BATCH_MAX, 0),
         // Behind many, as many have to wait.
+        (&[2, 2], 3, 0),
+        (&[2, 2], 4, 4),
         (&[10], 9, 0),
         (&[10], 19, 19),
         (&[10, 10], 19, 0),
@@ -168,4 +175,57 @@ fn a_heartbeat_for_several_entries_is_not_confirmed_by_a_look() {
         let wanted = AfterLook { gone: gone.clone(), again: vec![("d", 6)], confirmed };
         assert_eq!(told(matched), wanted, "{matched}");
     }
+}
+
+#[test]
+fn four_calls_with_little_time_go_alone_at_a_time() {
+    let mut batching = Batching::default();
+    for _ in 0..UNDER_WAY_MAX {
+        assert!(batching.go_alone());
+    }
+    assert!(!batching.go_alone() && !batching.go_alone());
+    // They do not count among those that share commands.
+    assert!(batching.may_go(1));
+    batching.alone_came_back();
+    assert!(batching.go_alone() && !batching.go_alone());
+}
+
+#[test]
+fn a_typical_command_is_the_average_of_the_last_few() {
+    let mut batching = Batching::default();
+    assert_eq!(batching.typical(), Duration::ZERO);
+    batching.took(40 * MILLISECOND);
+    assert_eq!(batching.typical(), 10 * MILLISECOND);
+    batching.took(50 * MILLISECOND);
+    assert_eq!(batching.typical(), 20 * MILLISECOND);
+}
+
+#[test]
+fn a_call_is_too_late_when_a_command_takes_longer_than_it_has() {
+    let attempt = 800 * MILLISECOND;
+    // The time left, how long a command takes, and whether the call is too late.
+    let table = [
+        (Duration::ZERO, Duration::ZERO, true),
+        (NANO, Duration::ZERO, false),
+        (10 * MILLISECOND - NANO, 10 * MILLISECOND, true),
+        (10 * MILLISECOND, 10 * MILLISECOND, false),
+        // An eighth of an attempt is enough, however long a command takes.
+        (100 * MILLISECOND - NANO, Duration::MAX, true),
+        (100 * MILLISECOND, Duration::MAX, false),
+    ];
+    for (left, typical, wanted) in table {
+        assert_eq!(is_too_late(left, typical, attempt), wanted, "{left:?} left of {typical:?}");
+    }
+}
+
+#[test]
+fn a_server_is_slow_that_answers_long_after_its_time() {
+    let asked = 300 * MILLISECOND;
+    assert!(!is_server_slow(asked, 2 * asked + BOUND_MIN));
+    assert!(is_server_slow(asked, 2 * asked + BOUND_MIN + NANO));
+}
+
+#[test]
+fn a_piece_has_two_thirds_of_the_time_of_the_whole() {
+    assert_eq!(piece_time(3 * MILLISECOND), 2 * MILLISECOND);
 }

@@ -41,9 +41,13 @@ fn the_bound_doubles_where_no_command_went_through_meanwhile() {
     (0..64).for_each(|_| bound.timed_out(at(860), at(351)));
     assert_eq!(bound.get(), BOUND_MIN * 4);
     assert_eq!(bound.get_blocked(), BLOCKED_BOUND_MAX);
+    // One that was sent when the bound was doubled was in progress with the others.
+    bound.timed_out(at(1_500), at(860));
+    assert_eq!(bound.get(), BOUND_MIN * 4);
     // One of the next pieces goes through, so the others are blocked.
     bound.went_through(at(900), millis(20));
     (0..8).for_each(|_| bound.timed_out(at(1_900), at(870)));
+    bound.timed_out(at(1_900), at(900));
     assert_eq!(bound.get(), BOUND_MIN);
     for round in 0..100 {
         bound.timed_out(at(20_001 + round * 10), at(20_000 + round * 10));

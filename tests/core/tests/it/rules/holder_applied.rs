@@ -88,6 +88,10 @@ fn the_one_renewal_of_a_promotion_is_confirmed_late() {
         (9, renewed(6), HoldAction::WakeAt(at(6).after(timing().validity()))),
     ];
     assert_answers(promoted(), &events);
+    // After it there is nothing to do until the end of a term, however long that is.
+    let long = Holder::promoted(&timing(), ONCE, at(5), at(5), 20 * SECOND);
+    let term = HoldAction::WakeAt(at(5).after(timing().validity_of(20 * SECOND)));
+    assert_answers(long, &[(6, Timer, RENEW), (7, applied(6), term)]);
     let undone = [events[0], events[1], (9, failed(6, SECOND), wake(10)), (10, Timer, RENEW)];
     assert_answers(promoted(), &undone);
 }

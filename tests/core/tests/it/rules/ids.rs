@@ -5,6 +5,14 @@ fn is_of(manager: &ManagerId, text: &str) -> bool {
 }
 
 #[test]
+fn a_manager_has_made_the_ids_of_its_calls_and_no_others() {
+    let (manager, other) = (ManagerId::new("ab".to_owned()), ManagerId::new("cd".to_owned()));
+    let call = manager.call("c");
+    assert!(manager.has_made(call.as_str()) && manager.has_made(call.grant(1).as_str()));
+    assert!(!other.has_made(call.as_str()));
+}
+
+#[test]
 fn the_range_of_a_call_has_its_grants_and_no_others() {
     let manager = ManagerId::new("ab".to_owned());
     let (call, other) = (manager.call("c"), manager.call("c1"));
@@ -37,7 +45,11 @@ fn an_id_of_no_grant_of_its_value_is_told_apart() {
     }
     for id in [GrantId::from("made up"), GrantId::from(""), other.grant(1)] {
         assert!(!id.may_be_of(call.as_str()), "{id:?}");
-        assert!(id.may_be_of("a value of its caller"), "{id:?}");
+        // A caller chose these: one half of a generated value is not enough.
+        let [short, other] = ["0123456789abcdef-ff", "0123456789abcdef-0123456789abcdeg"];
+        for value in ["a value of its caller", "a-b", short, other, "ff-0123456789abcdef"] {
+            assert!(id.may_be_of(value), "{id:?} {value}");
+        }
     }
 }
 

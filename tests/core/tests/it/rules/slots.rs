@@ -119,3 +119,18 @@ fn at_random_no_more_are_taken_than_there_are() {
         assert_eq!(slots, Slots::new(all));
     }
 }
+
+#[test]
+fn acquires_leave_more_slots_than_blocked_documents_can_have() {
+    for all in LANES_MIN..200 {
+        let of = |lane| fill(&mut Slots::new(all), lane);
+        let blocked = of(Lane::BlockedAcquire) + of(Lane::BlockedCritical);
+        assert!(of(Lane::Acquire) + blocked < all, "{all}");
+    }
+}
+
+#[test]
+fn two_lanes_are_for_commands_that_make_leases() {
+    let of_acquires: Vec<Lane> = Lane::ALL.into_iter().filter(|lane| lane.is_acquire()).collect();
+    assert_eq!(of_acquires, [Lane::Acquire, Lane::BlockedAcquire]);
+}

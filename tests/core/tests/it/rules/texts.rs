@@ -1,4 +1,4 @@
-use mongo_lease_core::rules::pattern::{glob_regex, prefix_regex};
+use mongo_lease_core::rules::pattern::{NamePattern, glob_regex, prefix_regex};
 use mongo_lease_core::rules::{check_label, check_text};
 
 #[test]
@@ -33,4 +33,12 @@ fn globs_become_anchored_regular_expressions() {
         assert_eq!(glob_regex(glob), regex, "{glob:?}");
     }
     assert_eq!(prefix_regex("job:*"), "^job\\:\\*");
+}
+
+#[test]
+fn a_pattern_has_its_text_and_its_regular_expression() {
+    let [prefix, glob] = [NamePattern::Prefix("a*".to_owned()), NamePattern::Glob("a*".to_owned())];
+    assert_eq!((prefix.text(), prefix.regex()), (Some("a*"), Some("^a\\*".to_owned())));
+    assert_eq!((glob.text(), glob.regex()), (Some("a*"), Some("^a.*\\z".to_owned())));
+    assert_eq!((NamePattern::All.text(), NamePattern::All.regex()), (None, None));
 }

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
+use mongo_lease_core::rules::election::leader_notice;
 use mongo_lease_core::rules::time::{Instant, from_millis, millis_up};
-use mongo_lease_core::rules::timing::{Timing, TimingDefect};
+use mongo_lease_core::rules::timing::{Timing, TimingDefect, server_time};
+use mongo_lease_core::rules::waiter::{heartbeat_again, heartbeat_every, heartbeat_slack};
 
 use super::{SECOND, timing};
 
@@ -48,6 +50,8 @@ fn a_moment_in_a_document_is_never_later_than_the_real_one() {
         assert!(moment.since(moment.whole_micros()) < Duration::from_micros(1));
     }
     assert_eq!(Instant::from_micros(u64::MAX), Instant::FAR_FUTURE);
+    assert_eq!(Instant::from_micros(7), Instant::from_nanos(7_000));
+    assert_eq!(format!("{:?}", Instant::from_micros(7)), "7µs");
 }
 
 #[test]
@@ -61,4 +65,28 @@ fn moments_saturate() {
     assert_eq!(millis_up(Duration::from_micros(1)), 1);
     assert_eq!(millis_up(Duration::MAX), i64::MAX);
     assert_eq!(from_millis(-1), Duration::ZERO);
+}
+
+#[test]
+fn the_server_gives_up_a_little_before_its_caller() {
+    let millis = Duration::from_millis;
+    for (left, wanted) in [(0, 0), (8, 7), (800, 700), (2_000, 1_750), (60_000, 59_750)] {
+        assert_eq!(server_time(millis(left)), millis(wanted), "{left} ms");
+    }
+}
+
+#[test]
+fn a_waiter_has_three_heartbeats_and_twelve_tries_in_its_ttl() {
+    assert_eq!(heartbeat_every(12 * SECOND), 4 * SECOND);
+    assert_eq!(heartbeat_slack(12 * SECOND), 2 * SECOND);
+    assert_eq!(heartbeat_again(12 * SECOND), SECOND);
+}
+
+#[test]
+fn a_leader_has_notice_of_a_sixth_of_its_ttl_and_of_half_at_most() {
+    let whole = 12 * SECOND;
+    for (asked, wanted) in [(None, 2), (Some(0), 0), (Some(5), 5), (Some(6), 6), (Some(9), 6)] {
+        let notice = leader_notice(asked.map(|it| it * SECOND), whole);
+        assert_eq!(notice, wanted * SECOND, "{asked:?}");
+    }
 }

@@ -4,7 +4,8 @@ use mongo_lease_core::rules::Instant;
 use mongo_lease_core::rules::holder::{HoldAction, HoldEvent, Holder, Loss};
 
 use super::holder::{
-    Guarded, Lost, ONCE, RENEW, RENEWS, Timer, assert_answers, end_of, failed, renewed, wake,
+    Guarded, Lost, NotOurs, ONCE, RENEW, RENEWS, Timer, assert_answers, end_of, failed, renewed,
+    wake,
 };
 use super::{SECOND, at, timing};
 
@@ -80,6 +81,10 @@ fn a_transaction_waits_for_a_renewal_until_its_deadline() {
     let deadline = at(10).after(timing().attempt_timeout);
     assert_eq!(holder.renewal_under_way(&timing()), Some(deadline));
     assert_eq!(holder.on(&timing(), at(11), renewed(10)), wake(20));
+    assert_eq!(holder.renewal_under_way(&timing()), None);
+    // It does not wait for the renewal of a lease that is lost.
+    assert_eq!(holder.on(&timing(), at(20), Timer), RENEW);
+    assert_eq!(holder.on(&timing(), at(21), NotOurs), Lost(Loss::NotOurs));
     assert_eq!(holder.renewal_under_way(&timing()), None);
 }
 
