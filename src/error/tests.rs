@@ -7,6 +7,7 @@ use mongo_lease_core::info::{LeaseInfo, LeaseState};
 use mongodb::bson::Document;
 use mongodb::error::{CommandError, Error as DriverError, ErrorKind, WriteFailure};
 
+use super::driver::{condense, describe};
 use super::{Error, LostReason, NOT_SENT};
 
 /// A text that could command a terminal.
@@ -92,7 +93,11 @@ fn foreign_texts_are_escaped() {
 }
 
 fn command_error(code: i32) -> DriverError {
-    let error = serde_json::json!({ "code": code, "codeName": "", "errmsg": "" });
+    refused(code, "")
+}
+
+fn refused(code: i32, text: &str) -> DriverError {
+    let error = serde_json::json!({ "code": code, "codeName": "", "errmsg": text });
     let error: CommandError = serde_json::from_value(error).expect("the driver's form");
     ErrorKind::Command(error).into()
 }
@@ -240,4 +245,68 @@ fn debug_is_the_message_with_the_sources_that_it_lacks() {
     assert!(shown.starts_with(&message) && shown.ends_with(": Custom user error"), "{shown}");
     let error = Error::MongoDb(refused());
     assert_eq!(format!("{error:?}"), error.to_string());
+}
+
+/// The log has it.
+#[cfg(feature = "tracing")]
+#[test]
+fn the_servers_code_is_that_of_the_driver() {
+    let failed = serde_json::json!({ "code": 64, "codeName": "", "errmsg": "" });
+    let failed = serde_json::from_value(failed).expect("the driver's form");
+    let concern = || ErrorKind::Write(WriteFailure::WriteConcernError(failed)).into();
+    let end = |source| Error::CommitUnknown { name: "a".to_owned(), source };
+    for (error, code) in [
+        (Error::MongoDb(command_error(13)), Some(13)),
+        (Error::MongoDb(write_error(121)), Some(121)),
+        (unknown(Some(concern())), Some(64)),
+        (end(Some(command_error(50))), Some(50)),
+        (missing_privilege(command_error(13)), Some(13)),
+        (timeout(None, Some(Error::MongoDb(command_error(18)))), Some(18)),
+        (Error::MongoDb(std::io::Error::other("the connection broke").into()), None),
+        (timeout(None, None), None),
+        (unknown(None), None),
+        (end(None), None),
+        (Error::ShutDown, None),
+    ] {
+        assert_eq!(error.server_code(), code, "{error}");
+    }
+}
+
+#[test]
+fn a_failure_is_unknown_where_the_write_may_have_been_applied() {
+    for (code, wanted) in [(13, "mongodb"), (98_765, "unknown")] {
+        let failure = crate::failure::driver_failure(command_error(code));
+        assert_eq!(Error::from(failure).kind(), wanted, "{code}");
+    }
+}
+
+#[test]
+fn the_text_of_a_missing_privilege_says_what_helps() {
+    let of = |privilege: &'static str| {
+        let namespace = "app.locks".to_owned();
+        let source = command_error(13);
+        Error::MissingPrivilege { privilege, namespace, source }.to_string()
+    };
+    let lacking = "the user lacks the privilege `find` on app.locks";
+    assert!(of("find").starts_with(lacking) && !of("find").contains("assume_indexes"));
+    assert!(of("listIndexes").contains("or build with `assume_indexes(true)`"));
+}
+
+#[test]
+fn a_refusal_names_the_command_and_shows_nothing_of_it() {
+    let text = "not authorized on app to execute command { update: \"locks\", secret: 1 }";
+    let shown = condense(&refused(13, text));
+    assert!(shown.ends_with("not authorized on app to execute `update`"), "{shown}");
+    // The text of another refusal is told as it is.
+    assert!(condense(&refused(2, text)).ends_with(text));
+    assert!(condense(&refused(13, "not authorized")).ends_with("not authorized"));
+    assert_eq!(condense(&write_error(121)), " (code 121)");
+}
+
+#[test]
+fn a_refused_login_is_told_from_another_failure() {
+    for (code, kind) in [(18, "the database refuses the login: "), (13, "the database failed: ")] {
+        let shown = describe(&command_error(code));
+        assert!(shown.starts_with(kind), "{shown}");
+    }
 }

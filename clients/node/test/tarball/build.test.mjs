@@ -57,7 +57,7 @@ const CHANGED = [
   'clients/node/wasm/src/lib.rs',
   'core/src/rules/holder.rs',
   'memory/src/leases.rs',
-  'src/failure.rs',
+  'src/failure/mod.rs',
 ];
 
 for (const source of CHANGED) {

@@ -43,7 +43,7 @@ mod waiter;
     reason = "the library's file, with what only the library needs"
 )]
 mod error;
-#[path = "../../../../src/failure.rs"]
+#[path = "../../../../src/failure/mod.rs"]
 #[allow(
     dead_code,
     unreachable_pub,

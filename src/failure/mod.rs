@@ -1,5 +1,8 @@
 //! Why an attempt at a command failed, and whether its write may have been applied.
 
+#[cfg(test)]
+mod tests;
+
 use mongo_lease_core::commands::{DecodeError, StatementError, Unconfirmed};
 use mongo_lease_core::rules::{Advice, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED, outcome};
 use mongodb::bson::{Bson, Deserializer, Document};
