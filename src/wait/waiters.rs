@@ -7,6 +7,9 @@
 //! 2. A waiter that relies on a change stream is notified when the stream ends.
 //! 3. Locks are taken in the order table, then slot.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
