@@ -15,6 +15,7 @@ use std::time::Duration;
 use mongo_lease::LeaseManager;
 use mongo_lease::mongodb::Client;
 use mongo_lease_testbed::Server;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// The port of MongoDB, at which programs look for it by default.
 const USUAL_PORT: u16 = 27_017;
@@ -80,9 +81,7 @@ fn number<N: FromStr>(text: &str) -> Result<N> {
 }
 
 /// Completes at Ctrl-C or SIGTERM, or when the time is over.
-#[cfg(unix)]
 fn end_of(time: Option<Duration>) -> std::io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
     Ok(async move {
@@ -92,11 +91,6 @@ fn end_of(time: Option<Duration>) -> std::io::Result<impl Future<Output = ()>> {
             () = time_is_over(time) => (),
         }
     })
-}
-
-#[cfg(not(unix))]
-fn end_of(time: Option<Duration>) -> std::io::Result<impl Future<Output = ()>> {
-    Ok(time_is_over(time))
 }
 
 async fn time_is_over(time: Option<Duration>) {

@@ -1,4 +1,4 @@
-//! What a failed attempt says of its write, and of the next one.
+//! A failed attempt tells what became of its write, and whether another one may succeed.
 
 use mongo_lease_core::commands::{DecodeError, StatementError, Unconfirmed};
 use mongo_lease_core::rules::{Advice, MAYBE_APPLIED, Outcome, REFUSED};

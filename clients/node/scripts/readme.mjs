@@ -13,7 +13,6 @@ const kept = join(here, '.test', 'README.md');
 const PACKED = [
   [/^\.\.\/\.\.\/README\.md/, 'mongo-lease/latest'],
   [/^\.\.\/\.\.\/docs\//, 'mongo-lease/latest/source/docs/'],
-  [/^\.\.\/\.\.\/tests\/testbed(\/README\.md)?$/, 'mongo-lease-testbed/latest'],
 ];
 
 /** A page with links that work outside of the repository. A link to what no package has becomes its text. */

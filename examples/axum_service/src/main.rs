@@ -28,6 +28,7 @@ use mongo_lease::LeaseManager;
 use mongo_lease::mongodb::{Client, Database};
 use mongo_lease_testbed::{Server, TestDatabase};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::locks::Locks;
 
@@ -97,17 +98,11 @@ async fn serve(
 }
 
 async fn end_signal() -> std::io::Result<()> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            pressed = tokio::signal::ctrl_c() => pressed,
-            _ = terminate.recv() => Ok(()),
-        }
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        pressed = tokio::signal::ctrl_c() => pressed,
+        _ = terminate.recv() => Ok(()),
     }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
 }
 
 /// The database, and whether it is dropped at the end.

@@ -18,6 +18,7 @@ use std::time::Duration;
 use mongo_lease::mongodb::Client;
 use mongo_lease::{LeaseManager, Run, ScheduledJob};
 use mongo_lease_testbed::Server;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_cron_scheduler::{Job, JobScheduler};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -70,9 +71,7 @@ fn setting(name: &str, default: &str) -> String {
 }
 
 /// Completes at Ctrl-C or SIGTERM.
-#[cfg(unix)]
 fn end_signal() -> Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
     Ok(async move {
@@ -80,13 +79,5 @@ fn end_signal() -> Result<impl Future<Output = ()>> {
             _ = interrupted.recv() => (),
             _ = terminated.recv() => (),
         }
-    })
-}
-
-#[cfg(not(unix))]
-fn end_signal() -> Result<impl Future<Output = ()>> {
-    Ok(async {
-        // Without the signal, the process ends as well.
-        let _ = tokio::signal::ctrl_c().await;
     })
 }

@@ -22,7 +22,8 @@ pub(crate) enum Backend {
 /// Runs the test with leases on the shared server, and then with leases in memory. There the clock stands still while
 /// there is anything to do, so that waiting takes no time and nothing comes too late.
 ///
-/// With `MONGO_LEASE_BACKEND=memory` the server's half is left out: `tests/mutants/run` counts what is found without one.
+/// With `MONGO_LEASE_BACKEND=memory` the server's half is left out: `tests/mutants/run` asks first what is found
+/// without one.
 pub(crate) async fn check(test: impl AsyncFn(Backend) + Sync) {
     let test = async |backend: Backend| {
         // Shown where the test fails.

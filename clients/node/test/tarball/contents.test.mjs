@@ -10,7 +10,7 @@ import { fromTools, install, run, tarball } from './help.mjs';
 const ts = fromTools('typescript');
 const root = fileURLToPath(new URL('../../../..', import.meta.url));
 // The folders of the repository whose packages docs.rs shows.
-const ON_DOCS_RS = { 'mongo-lease': '.', 'mongo-lease-testbed': 'tests/testbed' };
+const ON_DOCS_RS = { 'mongo-lease': '.' };
 let folder;
 let packed;
 
