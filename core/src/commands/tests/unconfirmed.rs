@@ -15,11 +15,11 @@ use super::{
 };
 use crate::commands::confirm::{FindWritten, Reliance, Trace, applied};
 use crate::commands::fast_acquire::FastAcquireMany;
-use crate::commands::find::{SeenHolder, SharedSnapshot};
+use crate::commands::find::{FindGrants, FindLeases, GetLease, SeenHolder, SharedSnapshot};
 use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget};
 use crate::commands::renew::RenewMany;
 use crate::commands::renew_holders::RenewHolders;
-use crate::commands::{AcquireRequest, Command, DecodeError, snapshot};
+use crate::commands::{AcquireReply, AcquireRequest, Command, DecodeError, snapshot};
 
 /// The kind of result that a reply has.
 #[derive(Debug, PartialEq)]
@@ -135,6 +135,40 @@ fn a_confirmed_reply_and_one_without_a_time_are_not_unconfirmed() {
     let timeless = applied(&renew, &doc! { "n": 1, "writeConcernError": error }, SENT);
     let Err(DecodeError::Reply(message)) = timeless else { panic!("{timeless:?}") };
     assert!(message.ends_with("late"), "{message}");
+    // Nobody relies on a heartbeat: it counts without a time, too.
+    let error = doc! { "code": 64, "errmsg": "late" };
+    let heartbeat = applied(&beat(), &doc! { "n": 1, "writeConcernError": error }, SENT);
+    assert!(matches!(heartbeat, Ok(Applied::Confirmed(_))), "{heartbeat:?}");
+}
+
+/// Where nothing was written, a reply names the time of an earlier write.
+#[test]
+fn a_reply_tells_whether_its_command_has_written() {
+    let answer = |holder: Document| {
+        let reply = doc! { "value": holder, "operationTime": TOKEN };
+        slow(request()).decode(&reply, SENT).unwrap().has_written()
+    };
+    assert!(answer(held("$$NOW", "$call.3")));
+    // It is in the queue, and it is not.
+    let queued = held("another", "other.1");
+    let mut refused = queued.clone();
+    refused.remove("ahead");
+    assert!(answer(queued) && !answer(refused));
+    assert!(!AcquireReply::UseSlowForm { maybe_granted: true }.has_written());
+
+    let renew = RenewMany { grants: vec![renewed()] };
+    for (count, wanted) in [(0, false), (1, true)] {
+        let counted = doc! { "n": count, "operationTime": TOKEN };
+        assert_eq!(renew.has_written(&renew.decode(&counted, SENT).unwrap()), wanted, "{count}");
+        assert_eq!(beat().has_written(&beat().decode(&counted, SENT).unwrap()), wanted, "{count}");
+    }
+}
+
+#[test]
+fn only_a_read_for_a_confirmation_insists_on_a_majority() {
+    let names = vec!["$name".to_owned()];
+    assert!(FindGrants(FindLeases { names, after: Some(TOKEN) }).needs_majority_read());
+    assert!(!GetLease { name: "$name".to_owned() }.needs_majority_read());
 }
 
 /// A document with this grant and this echo, in the plain form and in the list.

@@ -7,7 +7,7 @@ use crate::bson::{Document, doc};
 
 use super::super::{JOINS, SENT, TOKEN, fast, held, request, take, with};
 use crate::commands::acquire::{AcquireReply, AcquireRequest};
-use crate::commands::fast_acquire::{FastAcquire, FastAcquired, who_was_granted};
+use crate::commands::fast_acquire::{FastAcquire, FastAcquireMany, FastAcquired, who_was_granted};
 use crate::commands::{Command, echo, snapshot};
 
 /// The answers of a batch in which the server refused these statements, by what stands in these documents.
@@ -85,4 +85,13 @@ fn each_of_many_is_answered_by_what_stands_under_its_name() {
     };
     let replies: Vec<_> = answers(&acquires, &[0], &found).into_iter().map(told).collect();
     assert_eq!(replies, wanted);
+}
+
+#[test]
+fn a_batch_counts_what_it_inserted_and_what_it_changed() {
+    let upserted = vec![doc! { "index": 0, "_id": 1 }, doc! { "index": 2, "_id": 2 }];
+    let reply = doc! { "n": 3, "nModified": 1, "upserted": upserted, "operationTime": TOKEN };
+    let acquires = ["a", "b", "c"].map(|name| call(name, name, false)).to_vec();
+    let taken = FastAcquireMany { acquires }.decode(&reply, SENT).unwrap();
+    assert_eq!((taken.granted, taken.at, taken.refused), (3, TOKEN, HashSet::new()));
 }

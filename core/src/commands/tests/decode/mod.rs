@@ -11,7 +11,7 @@ use crate::spec::EndScope;
 use super::{SENT, renewed, target, values};
 use crate::commands::release::{End, GrantMatch};
 use crate::commands::renew_holders::RenewHolders;
-use crate::commands::{Command, DecodeError};
+use crate::commands::{Command, DecodeError, StatementError};
 
 pub(super) use admissions::admitted;
 pub(super) use watch::{fields, replacement, update};
@@ -31,4 +31,12 @@ fn a_refused_statement_tells_whether_others_may_be_applied() {
         let Some(DecodeError::Write { outcome, .. }) = cause else { panic!("{cause:?}") };
         assert_eq!(outcome, wanted);
     }
+}
+
+#[test]
+fn an_error_of_a_reply_has_the_servers_words() {
+    let source = StatementError { code: 121, message: "invalid".to_owned() };
+    assert_eq!(DecodeError::Write { source, outcome: REFUSED }.to_string(), "invalid");
+    assert_eq!(DecodeError::Reply("odd".to_owned()).to_string(), "odd");
+    assert_eq!(DecodeError::Unsupported("old".to_owned()).to_string(), "old");
 }
