@@ -15,7 +15,9 @@ use super::{
 };
 use crate::commands::confirm::{FindWritten, Reliance, Trace, applied};
 use crate::commands::fast_acquire::FastAcquireMany;
-use crate::commands::find::{FindGrants, FindLeases, GetLease, SeenHolder, SharedSnapshot};
+use crate::commands::find::{
+    FindApplied, FindGrants, FindLeases, GetLease, SeenHolder, SharedSnapshot,
+};
 use crate::commands::release::{Delete, End, EndLater, GrantMatch, ReleaseTarget};
 use crate::commands::renew::RenewMany;
 use crate::commands::renew_holders::RenewHolders;
@@ -167,8 +169,13 @@ fn a_reply_tells_whether_its_command_has_written() {
 #[test]
 fn only_a_read_for_a_confirmation_insists_on_a_majority() {
     let names = vec!["$name".to_owned()];
-    assert!(FindGrants(FindLeases { names, after: Some(TOKEN) }).needs_majority_read());
-    assert!(!GetLease { name: "$name".to_owned() }.needs_majority_read());
+    let grants = FindGrants(FindLeases { names, after: Some(TOKEN) });
+    assert!(grants.needs_majority_read() && !grants.reads_applied());
+    assert_eq!((grants.sees_all_until(), grants.0.sees_all_until()), (Some(TOKEN), Some(TOKEN)));
+    assert!(FindApplied(grants.0).reads_applied());
+    let shown = GetLease { name: "$name".to_owned() };
+    assert!(!shown.needs_majority_read() && !shown.reads_applied());
+    assert_eq!(shown.sees_all_until(), None);
 }
 
 /// A document with this grant and this echo, in the plain form and in the list.

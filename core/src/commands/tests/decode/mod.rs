@@ -2,6 +2,7 @@
 
 mod admissions;
 mod fast_acquire;
+mod indexes;
 mod watch;
 
 use crate::bson::doc;
