@@ -9,7 +9,8 @@ use crate::bson::doc;
 use crate::rules::outcome::{MAYBE_APPLIED, Outcome, REFUSED};
 use crate::spec::EndScope;
 
-use super::{SENT, renewed, target, values};
+use super::{SENT, TOKEN, renewed, target, values};
+use crate::commands::probe::Hello;
 use crate::commands::release::{End, GrantMatch};
 use crate::commands::renew_holders::RenewHolders;
 use crate::commands::{Command, DecodeError, StatementError};
@@ -31,6 +32,16 @@ fn a_refused_statement_tells_whether_others_may_be_applied() {
     for (cause, wanted) in [(end(1), REFUSED), (end(2), others_may_be), (renew, MAYBE_APPLIED)] {
         let Some(DecodeError::Write { outcome, .. }) = cause else { panic!("{cause:?}") };
         assert_eq!(outcome, wanted);
+    }
+}
+
+/// MongoDB 4.4 says 9.
+#[test]
+fn a_server_before_4_4_is_refused() {
+    for (version, is_fine) in [(8, false), (9, true), (21, true)] {
+        let reply = doc! { "maxWireVersion": version, "setName": "rs", "operationTime": TOKEN };
+        let topology = Hello.decode(&reply, SENT);
+        assert_eq!(topology.is_ok(), is_fine, "{version}: {topology:?}");
     }
 }
 
