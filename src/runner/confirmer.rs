@@ -1,5 +1,8 @@
 //! The writes that were applied, and that no majority has yet: which of them the next read is to show.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -187,9 +190,7 @@ impl Confirmer {
 
     /// From now on nothing is measured.
     pub(super) fn stop_measuring(&self) {
-        let mut state = self.0.lock();
-        state.measures = false;
-        state.waiting.retain(|_, it| it.sender.is_some());
+        self.0.lock().measures = false;
     }
 
     /// Puts the writes back for the next read.

@@ -8,6 +8,9 @@
 //! 2. Each caller gets an answer by its deadline, whatever the database does.
 //! 3. After [`Runner::close`] no new command is sent. [`Runner::idle`] returns when all sent ones have been answered.
 
+#[cfg(test)]
+mod tests;
+
 mod attempt;
 mod backend;
 mod confirmer;

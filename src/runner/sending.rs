@@ -1,5 +1,8 @@
 //! Sends one command in a slot, with the time limits that the server gets.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

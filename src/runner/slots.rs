@@ -1,5 +1,8 @@
 //! The slots of `rules::slots`, and the queue of commands that wait for one.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -25,7 +25,8 @@ impl Stage {
     /// then it must not be sent.
     #[must_use]
     pub(crate) fn send(&self, now: Instant) -> bool {
-        let now = now.as_nanos().clamp(WAITS + 1, APPLIED - 1);
+        // With the mark, no time is the value of one that was withdrawn.
+        let now = now.as_nanos().clamp(WAITS + 1, APPLIED - 2);
         let before = self.0.compare_exchange(WAITS, now, Ordering::AcqRel, Ordering::Acquire);
         before != Err(WITHDRAWN)
     }

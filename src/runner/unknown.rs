@@ -1,5 +1,8 @@
 //! Logs the server's errors whose codes this crate does not know.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use mongo_lease_core::rules::Instant;

@@ -6,6 +6,9 @@
 //! A name that is held during a wait is idle. So a call gives up what it holds when it has to wait; but once only,
 //! because under load somebody else has those names when the wait is over.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::IntoFuture;
 use std::pin::Pin;
