@@ -57,3 +57,19 @@ impl NameHint {
         self.guesses.lock().note(self.clock.now(), self.guess, name, is_true);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mongo_lease_core::rules::FastForm;
+
+    use super::Hints;
+    use crate::clock::Clock;
+
+    #[test]
+    fn names_are_looked_up_after_an_insert_that_found_a_document() {
+        let hints = Hints::new(true, &Clock::default());
+        assert_eq!(hints.fast_form("a"), FastForm::Insert);
+        hints.found_a_document();
+        assert_eq!(hints.fast_form("b"), FastForm::LookUp);
+    }
+}

@@ -157,3 +157,39 @@ fn is_of(info: &LeaseInfo, owner: Option<&str>) -> bool {
     };
     info.holders.iter().any(|holder| holder.owner.as_deref() == Some(owner))
 }
+
+#[cfg(test)]
+mod tests {
+    use mongo_lease_core::format::SHARED_VALUE;
+    use mongo_lease_core::info::{LeaseHolder, LeaseInfo, LeaseState};
+
+    use super::is_of;
+
+    /// A lease with this value and with these owners among its holders.
+    fn held(value: &str, owners: &[&str]) -> LeaseInfo {
+        let holder = |owner: &&str| {
+            let mut holder = LeaseHolder::without_grant("v".to_owned(), 1, 5, 2, 1);
+            holder.owner = Some((*owner).to_owned());
+            holder
+        };
+        let (name, value) = ("a".to_owned(), Some(value.to_owned()));
+        let mut info = LeaseInfo::without_grant(name, value, LeaseState::Held, Some(2), Some(1));
+        info.set_holders(owners.iter().map(holder).collect());
+        info
+    }
+
+    #[test]
+    fn a_lease_that_several_hold_is_of_those_who_hold_it_still() {
+        let shared = |owners: &[&str]| held(SHARED_VALUE, owners);
+        for (info, owner, wanted) in [
+            (shared(&["a@web:1"]), Some("a@web:1"), true),
+            (shared(&["a@web:1", "b@web:2"]), Some("b@web:2"), true),
+            (shared(&["a@web:1"]), Some("b@web:2"), false),
+            (shared(&["a@web:1"]), None, true),
+            // The server has compared the owner of an exclusive lease.
+            (held("v", &[]), Some("a@web:1"), true),
+        ] {
+            assert_eq!(is_of(&info, owner), wanted, "{owner:?}: {info:?}");
+        }
+    }
+}

@@ -2,6 +2,8 @@
 
 mod hooks;
 pub mod simulated;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,10 +1,11 @@
-//! The times of a call, and the memory that it takes while it waits.
+//! The times of a call and of its lease, and the memory that it takes while it waits.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
 use mongo_lease_core::commands::AcquireRequest;
+use mongo_lease_core::rules::HoldEvent;
 
 use super::Acquire;
 use crate::engine::Engine;
@@ -39,4 +40,20 @@ async fn the_future_and_the_shared_part_of_a_call_are_small() {
     assert!(bytes <= 1_536, "the future of a call that waits has {bytes} bytes");
     let bytes = size_of::<AcquireRequest>() + size_of::<CallState>();
     assert!(bytes <= 384, "the request and the cleanup of a call have {bytes} bytes");
+}
+
+/// It was due after a third of the ttl, and comes at once: the task that renews leases is told.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_a_transaction_has_held_back_is_sent_at_its_end() {
+    const TICK: Duration = Duration::from_millis(1);
+    let engine = in_memory(ManagerOptions::default()).await;
+    let lease = Acquire::new(Arc::clone(&engine), "a".to_owned()).await.unwrap();
+    let validity = lease.holding.timing.validity();
+    let _ = lease.holding.on(HoldEvent::TransactionBegun, None);
+    engine.clock().sleep(validity / 2).await;
+    assert_eq!(lease.remaining(), validity - validity / 2);
+    let _ = lease.holding.on(HoldEvent::TransactionEnded, None);
+    engine.renewer.reschedule(lease.number, &lease.holding);
+    engine.clock().sleep(TICK).await;
+    assert_eq!(lease.remaining(), validity - TICK);
 }

@@ -1,5 +1,8 @@
 //! Fast-path acquires, alone or several in one command.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 
 use mongo_lease_core::commands::{

@@ -248,6 +248,23 @@ mod tests {
     }
 
     #[test]
+    fn a_duration_is_shortened_by_a_quarter_at_most() {
+        let whole = Duration::from_secs(1_024);
+        for _ in 0..64 {
+            let about = Clock::default().about(whole);
+            assert!(about > whole / 4 * 3 && about <= whole, "{about:?}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_is_described_by_its_host_and_its_id() {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let wanted = format!("billing@{}:{}", host.trim_end(), std::process::id());
+        assert_eq!(Clock::default().describe_process("billing"), wanted);
+    }
+
+    #[test]
     fn the_managers_of_one_process_have_ids_that_begin_alike() {
         let id = || ManagerId::new(Clock::default().manager_randomness().unwrap());
         let (one, other) = (id(), id());

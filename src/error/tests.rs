@@ -231,6 +231,17 @@ fn an_error_comes_out_of_the_drivers_as_it_went_in() {
     assert_eq!(foreign.kind(), "mongodb");
 }
 
+#[test]
+fn an_unknown_outcome_is_told_with_its_cause() {
+    let cause = || Some(DriverError::custom("the text of a driver"));
+    let unconfirmed = |source| Error::CommitUnknown { name: "a".to_owned(), source };
+    for (without, with) in
+        [(unknown(None), unknown(cause())), (unconfirmed(None), unconfirmed(cause()))]
+    {
+        assert_eq!(with.to_string(), format!("{without}: Custom user error"));
+    }
+}
+
 /// `fn main() -> Result<()>` prints an error so.
 #[test]
 fn debug_is_the_message_with_the_sources_that_it_lacks() {

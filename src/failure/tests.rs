@@ -1,9 +1,10 @@
 //! A failed attempt tells what became of its write, and whether another one may succeed.
 
 use mongo_lease_core::commands::{DecodeError, StatementError, Unconfirmed};
-use mongo_lease_core::rules::{Advice, MAYBE_APPLIED, Outcome, REFUSED};
-use mongodb::bson::Timestamp;
-use mongodb::error::{CommandError, Error as DriverError, ErrorKind};
+use mongo_lease_core::rules::{Advice, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED};
+use mongodb::Client;
+use mongodb::bson::{Timestamp, doc};
+use mongodb::error::{CommandError, Error as DriverError, ErrorKind, WriteFailure};
 
 use super::{
     Cause, Failure, NOT_SENT, UNANSWERED, decode_failure, driver_failure, driver_outcome,
@@ -90,7 +91,7 @@ fn an_earlier_attempt_makes_a_failure_maybe_applied() {
     }
 }
 
-/// Other kinds, and the driver's labels, come from the driver alone: `absent` and `privileges` in `tests/it` have them.
+/// Other kinds come from the driver alone: `absent` and `privileges` in `tests/it` have them.
 #[test]
 fn a_drivers_error_says_what_became_of_the_write() {
     let broken = DriverError::from(std::io::Error::other("the connection broke"));
@@ -105,6 +106,32 @@ fn a_drivers_error_says_what_became_of_the_write() {
         assert_eq!(driver_outcome(&error), wanted, "{error:?}");
         assert!(!driver_failure(error).is_out_of_reach());
     }
+}
+
+#[test]
+fn a_label_says_that_nothing_was_written() {
+    for (labels, wanted) in [
+        (&[] as &[&str], MAYBE_APPLIED),
+        (&["SystemOverloadedError"], MAYBE_APPLIED),
+        (&["RetryableError"], MAYBE_APPLIED),
+        (&["SystemOverloadedError", "RetryableError"], NOT_APPLIED),
+        (&["NoWritesPerformed"], NOT_APPLIED),
+    ] {
+        // Of the errors that can be made here, this one has labels.
+        let error = serde_json::json!({ "code": 91, "errorLabels": labels });
+        let error = serde_json::from_value(error).expect("the driver's form");
+        let error = ErrorKind::Write(WriteFailure::WriteConcernError(error)).into();
+        assert_eq!(driver_outcome(&error), wanted, "{labels:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_server_nothing_was_written() {
+    let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=0";
+    let database = Client::with_uri_str(nobody).await.expect("a client").database("app");
+    let failure = driver_failure(database.run_command(doc! { "ping": 1 }).await.unwrap_err());
+    assert!(failure.is_out_of_reach(), "{failure:?}");
+    assert_eq!(failure.outcome, NOT_APPLIED);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! One held lease: the state that its handle, the renewer and the timer share.
 
+#[cfg(test)]
+mod tests;
+
 mod agenda;
 pub(crate) mod loss;
 mod renewals;

@@ -1,5 +1,8 @@
 //! Groups due leases into renewal commands, and tells each lease what became of its renewal.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +76,7 @@ impl Batch {
         let Some((_, holding)) = self.members.first() else { return Duration::ZERO };
         let renew_after = self.members.iter().map(|(_, holding)| holding.timing.renew_after).min();
         let first = renew_after.unwrap_or_default() / if is_refused { 4 } else { 20 };
-        let delays = Delays { first, longest: first * 2 };
+        let delays = Delays { first, longest: first };
         holding.clock().jittered(delays).next().unwrap_or(first)
     }
 

@@ -47,6 +47,7 @@ fn an_expiry_of_any_type_is_understood() {
 fn only_the_key_that_a_hint_finds_is_the_key() {
     for key in [
         doc! { "name": -1 },
+        doc! { "name": -1.0 },
         doc! { "name": 2 },
         doc! { "name": "hashed" },
         doc! { "name": "text" },
@@ -83,6 +84,35 @@ fn of_several_look_alikes_each_is_named() {
     assert!(!found.iter().any(IndexProblem::is_to_be_created), "made beside: {found:?}");
     let problem = text(&found).unwrap();
     assert!(problem.contains("`s`") && problem.contains("`c`"), "{problem}");
+}
+
+/// In whatever order the server lists them.
+#[test]
+fn of_two_indexes_the_one_that_needs_no_change_is_ours() {
+    let plain = FoundIndex { is_unique: false, name: "plain".to_owned(), ..unique() };
+    let slow = FoundIndex { name: "slow".to_owned(), ..expiring(60) };
+    let mut listed = [plain, slow, unique(), expiring(0)];
+    for _ in 0..2 {
+        let IndexProblem { index, kind, .. } = only(&listed);
+        let second = IndexProblemKind::SecondIndex { first: "name_1".to_owned() };
+        assert_eq!((index.as_str(), kind), ("plain", second));
+        listed.reverse();
+    }
+}
+
+#[test]
+fn only_what_is_not_there_yet_is_to_be_created() {
+    let building = FoundIndex { is_building: true, ..unique() };
+    let plain = FoundIndex { is_unique: false, ..unique() };
+    for (found, kind, is_to_be_created) in [
+        (None, IndexProblemKind::Missing, true),
+        (Some(building), IndexProblemKind::Building, true),
+        (Some(plain), IndexProblemKind::NotUnique, false),
+        (Some(named("name_1", doc! { "value": 1 })), IndexProblemKind::NameTaken, false),
+    ] {
+        let problem = only(&found.into_iter().chain([expiring(0)]).collect::<Vec<_>>());
+        assert_eq!((problem.is_to_be_created(), problem.kind), (is_to_be_created, kind));
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Group commit without a database: each batch is answered when the test says so, with the test's answers.
 
 mod overload;
+mod single;
 mod split;
 
 use std::iter;
@@ -28,6 +29,11 @@ const PANIC: u32 = 0;
 
 /// The documents that the items are about, two items each.
 const NAMES: &str = "abcdefghijklmnopqrst";
+
+/// Nothing is sent, and the clock is tokio's, which the tests have paused.
+fn runner() -> Runner {
+    Runner::new(Backend::Memory(MemoryStore::new()), "locks", SLOTS).unwrap()
+}
 
 fn answer_to(item: u32) -> AttemptResult<u32> {
     match item % 2 {
@@ -129,8 +135,7 @@ struct Harness {
 
 impl Harness {
     async fn new() -> Harness {
-        // Nothing is sent, and the clock is tokio's, which the tests have paused.
-        let runner = Runner::new(Backend::Memory(MemoryStore::new()), "locks", SLOTS).unwrap();
+        let runner = runner();
         let (sender, batches) = mpsc::unbounded_channel();
         let (tell, told) = mpsc::unbounded_channel();
         let blocked = Hints::new(false, runner.clock()).blocked;

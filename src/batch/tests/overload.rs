@@ -3,6 +3,7 @@
 use mongo_lease_core::rules::{BOUND_MIN, Lane, Slots, UNDER_WAY_MAX};
 
 use super::{Harness, LONG, SLOTS, SentBatch, assert_answered};
+use crate::batch::SWEEP_MIN;
 use crate::failure::Cause;
 
 /// The slots of acquires in a harness.
@@ -16,10 +17,13 @@ fn acquire_slots() -> usize {
 async fn calls_gather_until_a_slot_is_free() {
     let mut harness = Harness::full().await;
     harness.fill(acquire_slots()).await;
+    let tasks = harness.runner.tasks();
     let items: Vec<u32> = (50..90).collect();
     let calls: Vec<_> = items.iter().map(|item| harness.start(*item)).collect();
     // Longer than calls wait for slow commands.
     harness.runner.clock().sleep(super::PATIENCE * 2).await;
+    // One waits for the slot, for all of them.
+    assert_eq!(harness.runner.tasks(), tasks + 1);
     harness.nothing_goes();
     harness.one_comes_back();
     let batch = harness.batch().await;
@@ -54,6 +58,23 @@ async fn few_calls_with_little_time_go_alone_at_once() {
     }
     assert!(commands <= 1, "{commands}");
     harness.assert_is_idle().await;
+}
+
+/// While no slot gets free, calls that have gone leave again. The more calls wait, the more seldom all are looked at.
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_withdrawn_do_not_pile_up() {
+    let mut harness = Harness::full().await;
+    harness.fill(acquire_slots()).await;
+    let most_beside = |harness: &Harness, live: usize| {
+        let come_and_go = |_| {
+            drop(harness.start(24));
+            harness.batcher.shared.state.lock().waiting.len()
+        };
+        (0..4 * (SWEEP_MIN + live)).map(come_and_go).max()
+    };
+    assert_eq!(most_beside(&harness, 0), Some(SWEEP_MIN));
+    let live: Vec<_> = (0..4 * SWEEP_MIN).map(|_| harness.start(26)).collect();
+    assert_eq!(most_beside(&harness, live.len()), Some(2 * live.len()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -134,9 +134,13 @@ fn stages_that_touch_the_field_are_refused() {
         refused("update", merged("m.f", update), &stage.to_string());
     }
     refused("update", merged("m.f", Vec::<Document>::new()), "no stage");
-    for stage in [doc! { "$replaceWith": "$a" }, doc! { "$project": { "a": 1 } }] {
+    let beside =
+        [doc! { "$replaceWith": "$a" }, doc! { "$project": { "a": 1 } }, doc! { "$unset": "a" }];
+    for stage in beside {
         assert!(merged("f", vec![stage]).is_ok());
     }
+    let odd = merged("f", vec![doc! { "$set": "$a" }]).unwrap_err().to_string();
+    assert!(odd.ends_with("the value of `$set` is of the wrong type"), "{odd}");
 }
 
 #[test]
