@@ -10,9 +10,7 @@ use mongo_lease::mongodb::options::{
     ServerApi, ServerApiVersion, WriteConcern,
 };
 use mongo_lease::mongodb::{Client, Database};
-use mongo_lease::{
-    Election, Event, Fenced, LeaseManager, MemoryStore, Released, Run, ScheduledJob, Tuning,
-};
+use mongo_lease::{Election, Event, Fenced, LeaseManager, Released, Run, ScheduledJob, Tuning};
 use mongo_lease_testbed::{FailCommand, Server, TestDatabase};
 use tokio::task::JoinSet;
 
@@ -23,45 +21,6 @@ use crate::inspect::names_of;
 use crate::lent::{lent_database, lent_set};
 use crate::patience::{locks, soon, until};
 use crate::spy::Spy;
-
-#[tokio::test]
-async fn options_out_of_range_are_named_as_their_methods() {
-    let store = MemoryStore::new();
-    let builder = || LeaseManager::in_memory(&store);
-    let tuned = |tuning| builder().tuning(tuning);
-    let (tuning, zero, year) = (Tuning::default, Duration::ZERO, Duration::from_secs(400 * 86_400));
-    for (builder, wanted) in [
-        (tuned(tuning().max_in_flight(0)), "max_in_flight: must be between 1 and 10000"),
-        (tuned(tuning().max_in_flight(usize::MAX)), "max_in_flight: must be between 1 and 10000"),
-        (tuned(tuning().waiter_ttl(zero)), "waiter_ttl: must be between 500ms and 10m"),
-        (tuned(tuning().waiter_ttl(year)), "waiter_ttl: must be between 500ms and 10m"),
-        (tuned(tuning().recheck_every(zero)), "recheck_every: must be greater than zero"),
-        (tuned(tuning().recheck_every(year)), "recheck_every: must be at most 1day"),
-        (tuned(tuning().max_waiting(0)), "max_waiting: must be between 1 and 1024"),
-        (tuned(tuning().max_waiting(100_000)), "max_waiting: must be between 1 and 1024"),
-        (
-            tuned(tuning().attempt_timeout(year)),
-            "attempt_timeout: an attempt timeout of 400days is not between 10ms and 15s, half the \
-             ttl: a renewal must have time for a second attempt",
-        ),
-        (builder().ttl(year), "ttl: a ttl of 400days is not between 100ms and 366days"),
-        (
-            builder().max_clock_skew(year),
-            "max_clock_skew: a maximum clock skew of 400days is above 1h",
-        ),
-        (builder().build_timeout(zero), "build_timeout: must be greater than zero"),
-        (builder().release_timeout(zero), "release_timeout: must be greater than zero"),
-        (builder().shutdown_timeout(zero), "shutdown_timeout: must be greater than zero"),
-        (
-            builder().collection("system.locks"),
-            "collection: must not contain `$` or begin with `system.`",
-        ),
-        (builder().ensure_indexes(true).read_only(true), "ensure_indexes: excludes `read_only`"),
-    ] {
-        assert_eq!(builder.build().await.unwrap_err().to_string(), wanted);
-    }
-    tuned(tuning().max_in_flight(10_000)).build().await.unwrap();
-}
 
 #[tokio::test]
 async fn reads_use_the_primary_even_if_the_client_prefers_secondaries() {

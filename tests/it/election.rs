@@ -18,10 +18,10 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::both::check;
-use crate::common::{builder, document, setup};
+use crate::common::{builder, setup};
 use crate::keys::lost;
 use crate::lent::lent_database;
-use crate::patience::{Listener, soon};
+use crate::patience::{Listener, pass, soon};
 
 const TTL: Duration = Duration::from_secs(6);
 const NAME: &str = "leader";
@@ -152,17 +152,23 @@ async fn a_leader_that_is_asked_steps_down_and_another_follows() {
     .await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn work_that_does_not_step_down_in_time_is_dropped() {
-    let (database, leases) = setup().await;
-    let election = Election::new(&leases, NAME).notice(Duration::from_millis(100));
-    let run = election.run(async |leadership| {
-        election.step_down();
-        assert!(leadership.is_stopping());
-        std::future::pending::<()>().await;
-    });
-    assert_eq!(lost(soon("the end", run).await), LostReason::Released);
-    assert!(document(&database, NAME).await.is_none());
+    const NOTICE: Duration = Duration::from_secs(2);
+    const MOMENT: Duration = Duration::from_millis(10);
+    let leases = LeaseManager::in_memory(&MemoryStore::new()).build().await.unwrap();
+    let election = Election::new(&leases, NAME).notice(NOTICE);
+    let work = async |takes| {
+        let run = election.run(async |leadership| {
+            election.step_down();
+            assert!(leadership.is_stopping());
+            pass(takes).await;
+        });
+        run.await
+    };
+    work(NOTICE - MOMENT).await.unwrap();
+    assert_eq!(lost(work(NOTICE + MOMENT).await), LostReason::Released);
+    assert!(leases.get(NAME).await.unwrap().is_none());
 }
 
 #[tokio::test]

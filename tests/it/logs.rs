@@ -1,6 +1,7 @@
 //! Spans and events carry the lease's name and token, and never its value.
 
 mod causes;
+mod memory;
 
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -109,18 +110,38 @@ const ALONE: &str = "MONGO_LEASE_TEST_TRACING";
 /// threads have none, it remembers wrongly.
 async fn alone(test: &str, lines: Lines) -> Option<(Lines, DefaultGuard)> {
     if std::env::var_os(ALONE).is_some() {
-        return Some((lines.clone(), tracing::subscriber::set_default(lines)));
+        return Some(under(lines));
     }
-    let alone = tokio::process::Command::from(command(std::env::current_exe().unwrap()))
-        .args(["--exact", &format!("logs::{test}")])
-        .env(ALONE, "1")
-        // The server that the tests share: it starts no other.
-        .env("MONGO_LEASE_TESTBED_URI", Server::shared().uri())
-        .output();
-    let output = alone.await.unwrap();
+    let mut alone = process_for(test);
+    // The server that the tests share: it starts no other.
+    alone.env("MONGO_LEASE_TESTBED_URI", Server::shared().uri());
+    assert_passes(alone).await;
+    None
+}
+
+/// The same for a test without a server.
+async fn alone_in_memory(test: &str) -> Option<(Lines, DefaultGuard)> {
+    if std::env::var_os(ALONE).is_some() {
+        return Some(under(Lines::default()));
+    }
+    assert_passes(process_for(test)).await;
+    None
+}
+
+fn under(lines: Lines) -> (Lines, DefaultGuard) {
+    (lines.clone(), tracing::subscriber::set_default(lines))
+}
+
+fn process_for(test: &str) -> tokio::process::Command {
+    let mut alone = tokio::process::Command::from(command(std::env::current_exe().unwrap()));
+    alone.args(["--exact", &format!("logs::{test}")]).env(ALONE, "1");
+    alone
+}
+
+async fn assert_passes(mut alone: tokio::process::Command) {
+    let output = alone.output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
-    None
 }
 
 #[tokio::test]

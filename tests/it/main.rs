@@ -159,6 +159,7 @@ mod neighbours;
 mod obstinate;
 mod odd_documents;
 mod open_transactions;
+mod options;
 mod other_format;
 mod own_value;
 mod permits;

@@ -10,6 +10,7 @@ use mongo_lease_testbed::TestDatabase;
 use crate::common::{TryOnce, assert_done, builder, document, granted, refused, setup};
 use crate::lent::{LentServer, lent_database};
 use crate::patience::{bounded, locks};
+use crate::waiters::{all_granted, in_line};
 
 /// Longer than any test takes, and shorter than the retries of a release.
 const AT_ONCE: Duration = Duration::from_secs(30);
@@ -168,6 +169,30 @@ async fn a_refused_hold_at_least_is_an_error_at_once() {
         assert_eq!(found.get_str("value").ok(), Some(&*value), "it is as it was");
         assert_done(leases.release("a", value).await.unwrap(), "by name and value");
     }
+}
+
+/// A waiter's own value is refused when the lease is handed off to it: then that one release fails.
+#[tokio::test]
+async fn a_refused_hand_off_hinders_no_other_of_its_command() {
+    const NAMES: usize = 40;
+    let (_server, database) = with_validator(doc! { "not": { "pattern": "^refused" } }).await;
+    let leases = builder(&database).build().await.unwrap();
+    let other = builder(&database).build().await.unwrap();
+    let names: Vec<String> = (0..NAMES).map(|number| format!("{number:02}")).collect();
+    let held = names.iter().map(|name| leases.acquire(name).into_future());
+    let _held = try_join_all(held).await.unwrap();
+    let mut waiting = Vec::new();
+    for (number, name) in names.iter().enumerate() {
+        let value = format!("{}{name}", ["refused", "fits"][number % 2]);
+        waiting.push(in_line(&other, other.acquire(name).value(value).wait_forever()).await);
+    }
+    let report = leases.shutdown().await;
+    let mut left = report.left_to_expire;
+    left.sort_unstable();
+    assert_eq!(left, names.iter().step_by(2).cloned().collect::<Vec<_>>());
+    assert_eq!(report.released, NAMES / 2);
+    let fits = waiting.into_iter().skip(1).step_by(2);
+    assert_eq!(all_granted(fits).await.len(), NAMES / 2);
 }
 
 #[tokio::test]

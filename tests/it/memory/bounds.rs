@@ -41,6 +41,19 @@ async fn a_holder_is_told_at_the_end_of_its_validity_while_the_store_hangs() {
     assert!(matches!(reason, LostReason::OutOfReach { .. }), "{reason}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_renewal_has_the_time_of_two_attempts_while_the_store_hangs() {
+    const ATTEMPT: Duration = Duration::from_secs(3);
+    let store = MemoryStore::new();
+    let tuning = Tuning::default().attempt_timeout(ATTEMPT);
+    let leases = LeaseManager::in_memory(&store).tuning(tuning).build().await.unwrap();
+    let lease = leases.acquire("a").await.unwrap();
+    let _hang = store.hang();
+    let begin = Instant::now();
+    lease.renew().await.unwrap_err();
+    assert_at(2 * ATTEMPT, begin);
+}
+
 /// The waiter behind a dead one gets no event. It looks once in an entry's life.
 #[tokio::test(start_paused = true)]
 async fn a_dead_waiter_delays_the_next_by_its_waiter_ttl_and_the_skew() {

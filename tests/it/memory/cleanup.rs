@@ -131,7 +131,8 @@ async fn a_reader_that_waits_as_a_writer_learns_that_it_waits_for_itself() {
         let error = leases.acquire("a").wait(wait).await.unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
     }
-    // It holds none of these.
+    // It holds another lease, and none of these.
+    let _other = other.acquire("b").await.unwrap();
     let error = other.acquire("a").wait(Duration::ZERO).await.unwrap_err();
     assert!(!error.to_string().contains(text), "{error}");
 }
@@ -183,4 +184,22 @@ async fn what_a_try_is_granted_during_a_shutdown_is_released_although_nobody_pol
     for each in tries {
         assert!(matches!(each.await, Err(Error::ShutDown)));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_polls_leaves_the_queue_at_a_shutdown() {
+    let store = MemoryStore::new();
+    let (holder, leases) = (manager(&store).await, manager(&store).await);
+    let _held = holder.acquire("a").await.unwrap();
+    let mut waiting = leases.acquire("a").into_future();
+    let waits = async || holder.get("a").await.unwrap().unwrap().waiting;
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("it is held"),
+        () = pass(Duration::from_secs(1)) => {}
+    }
+    assert_eq!(waits().await, 1);
+    leases.shutdown().await;
+    assert_eq!(waits().await, 0);
+    assert!(matches!(waiting.await, Err(Error::ShutDown)));
 }

@@ -8,9 +8,11 @@ use mongo_lease::mongodb::error::ErrorKind;
 use mongo_lease::{
     CommandKind, Error, Event, LeaseManager, LostReason, MemoryFault, MemoryStore, Released,
 };
+use mongo_lease_core::spec::{Document, Expiry};
 
 use super::manager;
-use crate::patience::{Listener, bounded, joined};
+use crate::keys::lost;
+use crate::patience::{Listener, bounded, joined, pass};
 use crate::permits::{granted, queued_by};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -119,6 +121,53 @@ async fn a_waiter_is_called_by_each_expiry() {
     lease.renew().await.unwrap_err();
     assert!(matches!(bounded(lease.lost()).await, LostReason::TakenOver { .. }));
     assert!(!store.expire("nobody's"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hang_ends_with_the_last_of_its_handles() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let (first, second) = (store.hang(), store.hang());
+    let call = tokio::spawn(leases.acquire("a").into_future());
+    pass(Duration::from_secs(1)).await;
+    drop(first);
+    pass(Duration::from_secs(1)).await;
+    assert!(!call.is_finished());
+    drop(second);
+    drop(granted(call).await);
+}
+
+/// Its reply was lost, and its time was over before the second attempt: nobody else has resumed the lease.
+#[tokio::test(start_paused = true)]
+async fn a_resume_whose_time_is_over_unseen_is_not_taken_for_another_ones() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let lease = leases.acquire("a").ttl(Duration::from_secs(1)).await.unwrap();
+    let key = lease.detach().await.unwrap();
+    store.fail_next(CommandKind::Renew, MemoryFault::LostReply);
+    let its_time_is_over = async {
+        while store.faults_left() > 0 {
+            tokio::task::yield_now().await;
+        }
+        store.advance(Duration::from_secs(3));
+    };
+    let (resumed, ()) = tokio::join!(leases.resume(key), its_time_is_over);
+    let reason = lost(resumed);
+    assert!(matches!(reason, LostReason::NotRenewed { stood_still: None, .. }), "{reason}");
+}
+
+/// As after a write of another program.
+#[tokio::test]
+async fn a_release_by_key_says_that_the_lease_is_damaged() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    let key = leases.acquire("a").await.unwrap().detach().await.unwrap();
+    store.on_server("locks", |leases| {
+        let damaged = |document| Document { expiry: Expiry::Damaged, ..document };
+        leases.apply("a", |found, _| (found.map(damaged), ()));
+    });
+    let error = leases.release_detached(&key).await.unwrap_err();
+    assert!(matches!(&error, Error::Damaged { name, .. } if name == "a"), "{error}");
 }
 
 /// The first command meets the fault when it is sent, and is carried out first.

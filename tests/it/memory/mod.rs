@@ -3,10 +3,14 @@
 mod bounds;
 mod cleanup;
 mod faults;
+mod kept;
 mod overload;
+mod sent;
 mod shares;
+mod shown;
 mod stream;
 mod time;
+pub(crate) mod wire;
 
 use mongo_lease::{LeaseManager, MemoryStore};
 

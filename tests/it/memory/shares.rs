@@ -7,8 +7,8 @@ use mongo_lease::{
 };
 
 use super::manager;
-use crate::patience::Listener;
-use crate::permits::{granted, queued_by};
+use crate::patience::{Listener, pass};
+use crate::permits::{dropped, granted, queued_by};
 
 #[tokio::test]
 async fn expiring_a_name_expires_all_its_holders() {
@@ -114,4 +114,31 @@ async fn the_ttl_monitor_spares_the_holder_that_expires_last() {
     store.advance(Duration::from_secs(12));
     assert!(!short.is_valid());
     assert!(leases.try_acquire("a").await.unwrap().is_granted());
+}
+
+/// The heartbeats of all find out whose entry has gone. When the first one goes, the next one looks within an entry's
+/// life: it may have been admitted, and died.
+#[tokio::test(start_paused = true)]
+async fn the_first_call_for_permits_sends_attempts_for_all_of_its_process() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    const LIFE: Duration = Duration::from_secs(6);
+    let store = MemoryStore::new();
+    let network = store.client();
+    let tuning = Tuning::default().waiter_ttl(LIFE).recheck_every(HOUR);
+    let leases = LeaseManager::in_memory(&network).tuning(tuning).build().await.unwrap();
+    let _exclusive = manager(&store).await.acquire("a").ttl(3 * HOUR).await.unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        let ask = |leases: &LeaseManager| leases.semaphore("a", 3).acquire().wait_forever();
+        waiting.push(queued_by(&leases, ask).await);
+    }
+    for first in waiting.drain(..2) {
+        pass(LIFE).await;
+        network.fail_next(CommandKind::Acquire, MemoryFault::NoPrimary);
+        pass(10 * LIFE).await;
+        assert_eq!(network.faults_left(), 1, "nobody has to look");
+        dropped(first).await;
+        pass(LIFE + Duration::from_millis(1)).await;
+        assert_eq!(network.faults_left(), 0);
+    }
 }

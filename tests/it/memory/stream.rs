@@ -1,17 +1,13 @@
 //! The change stream of a manager, beside a database that is away again and again, or a pool that is too small.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mongo_lease::simulated::{BoxedTask, SentCommand, SimulatedAnswer, SimulatedProcess};
-use mongo_lease::{Lease, LeaseManager, MemoryStore, Result, Tuning};
-use mongo_lease_core::commands::StreamEvent;
+use mongo_lease::{Event, Lease, LeaseManager, MemoryStore, Result, Tuning};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::manager;
+use super::wire::{Hearing, Wire};
 use crate::common::assert_done;
 use crate::patience::{Listener, pass};
 use crate::permits::{granted, queued_by};
@@ -145,58 +141,53 @@ async fn one_stream_a_manager_is_open_and_only_while_somebody_waits() {
             assert_done(lease.release().await.unwrap(), "handed off");
             granted(next).await.release().await.unwrap();
         }
+        // One read has heard nothing.
+        pass(Duration::from_secs(12)).await;
+        let lease = holder.acquire("a").ttl(HOUR).await.unwrap();
+        let next = queued_by(&leases, |leases| leases.acquire("a").wait_forever()).await;
+        assert_done(lease.release().await.unwrap(), "handed off");
+        granted(next).await.release().await.unwrap();
         assert_eq!(client.streams_asked_for(), rounds);
         pass(Duration::from_secs(30)).await;
     }
     assert_eq!(store.leases_in_use(), 0);
 }
 
-/// A process whose connection of the stream is dead, and was not closed. Its other commands are answered at once.
-#[derive(Default)]
-struct Deaf {
-    is_deaf: AtomicBool,
+/// One whose opening fails may work at any moment. One whose opening is not answered keeps a connection for 10 s each
+/// time, and the other commands say that the database is there.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_not_answered_is_asked_for_more_rarely_than_one_that_fails() {
+    for (hearing, least, most) in [(Hearing::Breaks, 60, 90), (Hearing::Gone, 10, 14)] {
+        let (store, wire) = (MemoryStore::simulated(0, 1), Wire::new());
+        wire.hears(hearing);
+        let client = store.client_of(wire);
+        let contended = Contended::on(&store, &client).await;
+        let mut events = Listener::of(&contended.leases);
+        pass(HOUR / 6).await;
+        let asked_for = client.streams_asked_for();
+        assert!((least..=most).contains(&asked_for), "{asked_for} in ten minutes");
+        let is_told = |event: &Event| matches!(event, Event::Polling { .. });
+        assert_eq!(events.so_far().iter().filter(|it| is_told(it)).count(), 1);
+        contended.ends_by_a_hand_off().await;
+    }
 }
 
-impl SimulatedProcess for Deaf {
-    fn drift(&self) -> i32 {
-        0
-    }
-
-    fn run(&self, task: BoxedTask) -> BoxedTask {
-        task
-    }
-
-    fn send(&self, mut command: Box<dyn SentCommand>) {
-        command.carry_out();
-        command.answer(SimulatedAnswer::Reply);
-    }
-
-    fn hear(&self) -> Pin<Box<dyn Future<Output = bool> + Send>> {
-        match self.is_deaf.load(Ordering::Relaxed) {
-            true => Box::pin(std::future::pending()),
-            false => Box::pin(std::future::ready(true)),
-        }
-    }
-
-    fn change(&self, _event: &mut StreamEvent) {}
-}
-
-/// Heartbeats go on beside it, and find a promotion. The silence is noticed after 15 s, and the next stream hears.
+/// Its connection is dead, and was not closed. Heartbeats go on beside it, and find a promotion. The silence is noticed
+/// after 15 s, and the next stream hears.
 #[tokio::test(start_paused = true)]
 async fn a_silent_stream_delays_no_waiter_for_long_and_is_reopened() {
     const LIFE: Duration = Duration::from_secs(3);
     let store = MemoryStore::simulated(0, 1);
-    let process = Arc::new(Deaf::default());
-    let client = store.client_of(process.clone());
+    let wire = Wire::new();
     let tuning = Tuning::default().recheck_every(HOUR).waiter_ttl(LIFE);
-    let leases = LeaseManager::in_memory(&client).tuning(tuning).build().await.unwrap();
+    let leases = wire.manager(&store, tuning).await;
     let holder = manager(&store).await;
     let mut events = Listener::of(&leases);
-    let hand_off = async |is_deaf: bool| {
+    let hand_off = async |hearing| {
         let lease = holder.acquire("a").ttl(HOUR).wait_forever().await.unwrap();
         let next = queued_by(&leases, |leases| leases.acquire("a").wait_forever()).await;
         pass(LIFE).await;
-        process.is_deaf.store(is_deaf, Ordering::Relaxed);
+        wire.hears(hearing);
         let released = Instant::now();
         assert_done(lease.release().await.unwrap(), "handed off");
         let next = granted(next).await;
@@ -204,17 +195,17 @@ async fn a_silent_stream_delays_no_waiter_for_long_and_is_reopened() {
         assert_done(next.release().await.unwrap(), "at once");
         released.elapsed()
     };
-    let by_an_event = hand_off(false).await;
+    let by_an_event = hand_off(Hearing::Good).await;
     assert!(by_an_event < Duration::from_millis(10), "{by_an_event:?}");
-    let by_a_heartbeat = hand_off(true).await;
+    let by_a_heartbeat = hand_off(Hearing::Gone).await;
     assert!(by_a_heartbeat > by_an_event && by_a_heartbeat < LIFE, "{by_a_heartbeat:?}");
     let (begin, reason) = (Instant::now(), events.polling().await);
     assert!(reason.contains("silent for 15s"), "{reason}");
     assert!(begin.elapsed() <= Duration::from_secs(25), "{:?}", begin.elapsed());
-    process.is_deaf.store(false, Ordering::Relaxed);
+    wire.hears(Hearing::Good);
     let _held = holder.acquire("b").ttl(HOUR).await.unwrap();
     let _waits = queued_by(&leases, |leases| leases.acquire("b").wait_forever()).await;
     events.watching().await;
-    let again = hand_off(false).await;
+    let again = hand_off(Hearing::Good).await;
     assert!(again < Duration::from_millis(10), "{again:?}");
 }

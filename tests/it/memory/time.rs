@@ -1,9 +1,14 @@
 //! The clock of a store in memory.
 
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use mongo_lease::{Acquire, Error, Event, LeaseManager, LostReason, MemoryStore, Tuning};
+use mongo_lease::{
+    Acquire, CommandKind, Error, Event, LeaseManager, LostReason, MemoryFault, MemoryStore, Tuning,
+};
 use tokio::runtime::Runtime;
 
 use super::manager;
@@ -167,8 +172,15 @@ async fn a_call_that_waits_for_the_lease_keeps_its_turn() {
     let lease = one.acquire("a").await.unwrap();
     let first = tokio::spawn(other.acquire("a").wait_forever().into_future());
     pass(Duration::from_secs(1)).await;
-    let second = tokio::spawn(other.acquire("a").wait_forever().into_future());
+    let mut second = other.acquire("a").wait_forever().into_future();
+    let polls = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&polls);
+    let second = tokio::spawn(poll_fn(move |context| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        second.as_mut().poll(context)
+    }));
     pass(MINUTE * 10).await;
+    assert_eq!(polls.load(Ordering::Relaxed), 1, "nothing wakes the second one");
     lease.release().await.unwrap();
     let first = bounded(first).await.unwrap().unwrap();
     assert!(!second.is_finished());
@@ -247,7 +259,8 @@ async fn an_inherited_entry_lives_on() {
         // The successor sends no attempt of its own accord, nor for the expiry of the lease.
         let tuning =
             Tuning::default().waiter_ttl(Duration::from_secs(3)).recheck_every(60 * MINUTE);
-        let leases = LeaseManager::in_memory(&store).tuning(tuning).build().await.unwrap();
+        let network = store.client();
+        let leases = LeaseManager::in_memory(&network).tuning(tuning).build().await.unwrap();
         let lease = holder.acquire("a").ttl(60 * MINUTE).await.unwrap();
         let wait = if is_dropped { 60 * MINUTE } else { Duration::from_secs(2) };
         let first = queued_by(&leases, |leases| leases.acquire("a").wait(wait)).await;
@@ -260,9 +273,12 @@ async fn an_inherited_entry_lives_on() {
         assert!(!matches!(bounded(first).await, Ok(Ok(_))), "dropped: {is_dropped}");
         // Ten times as long as an entry lives without a heartbeat.
         pass(Duration::from_secs(30)).await;
+        network.fail_next(CommandKind::Release, MemoryFault::NoPrimary);
         lease.release().await.unwrap();
         let second = granted(second).await;
+        pass(Duration::from_secs(1)).await;
         assert!(!behind.is_finished(), "dropped: {is_dropped}");
+        assert_eq!(network.faults_left(), 1, "nothing of the first call is left to be cleaned up");
         drop(second);
         assert!(granted(behind).await.is_valid());
     }

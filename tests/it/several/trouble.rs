@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use mongo_lease::{CommandKind, Error, Event, LeaseManager, MemoryFault, MemoryStore};
+use mongo_lease::{CommandKind, Error, Event, Lease, LeaseManager, MemoryFault, MemoryStore};
 
 use crate::line::queued;
-use crate::patience::{Listener, soon};
+use crate::patience::{Listener, bounded, pass, soon};
 
 pub(super) async fn manager(store: &MemoryStore) -> LeaseManager {
     LeaseManager::in_memory(store).build().await.unwrap()
@@ -69,6 +69,63 @@ async fn a_call_ends_at_its_deadline_while_the_database_hangs() {
         drop(hang);
         assert_nothing_is_left(&store, &leases).await;
     }
+}
+
+/// Each refusal that it has heard costs no other attempt, and each grant after its first wait stays.
+#[tokio::test(start_paused = true)]
+async fn names_that_are_known_to_be_taken_are_waited_for_one_after_the_other() {
+    let store = MemoryStore::new();
+    let client = store.client();
+    let (leases, others) = (manager(&client).await, manager(&store).await);
+    let (second, last) = (others.acquire("b").await.unwrap(), others.acquire("d").await.unwrap());
+    // The attempt for "a" is answered last: so the call knows of "b" and "d".
+    client.fail_next(CommandKind::Acquire, MemoryFault::NoPrimary);
+    let mut events = Listener::of(&leases);
+    let waiting =
+        tokio::spawn(leases.acquire_all(["a", "b", "c", "d"]).wait_forever().into_future());
+    queued(&mut events).await;
+    pass(Duration::from_secs(1)).await;
+    client.fail_next(CommandKind::Release, MemoryFault::LostReply);
+    second.release().await.unwrap();
+    queued(&mut events).await;
+    last.release().await.unwrap();
+    let set = bounded(waiting).await.unwrap().unwrap();
+    assert!(set.is_valid());
+    assert_eq!(client.faults_left(), 1, "something was given back after the first wait");
+}
+
+/// Whatever the later names bring, it would be given back.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_does_not_wait_is_refused_as_soon_as_its_first_missing_name_is_known() {
+    let store = MemoryStore::new();
+    let (leases, others) = (manager(&store).await, manager(&store).await);
+    let _held = others.acquire("a").await.unwrap();
+    release_late(&store, leases.acquire("b").await.unwrap());
+    let begin = tokio::time::Instant::now();
+    let busy = leases.acquire_all(["a", "b"]).wait(Duration::ZERO).await.unwrap_err();
+    assert!(matches!(busy, Error::Busy(info) if info.name == "a"));
+    assert!(begin.elapsed().is_zero());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_does_not_wait_tries_a_name_again_that_it_has_lost_meanwhile() {
+    let store = MemoryStore::new();
+    let leases = manager(&store).await;
+    release_late(&store, leases.acquire("a").await.unwrap());
+    // The attempt for "a" waits for half of the ttl, and "b" is renewed before that.
+    let call = leases.acquire_all(["a", "b"]).ttl(Duration::from_secs(1)).wait(Duration::ZERO);
+    let waiting = tokio::spawn(call.into_future());
+    pass(Duration::from_millis(100)).await;
+    assert!(store.release("a") && store.release("b"));
+    assert!(bounded(waiting).await.unwrap().unwrap().is_valid());
+}
+
+/// Drops the lease, whose release meets faults. A new acquire of its name in its process waits for that.
+fn release_late(store: &MemoryStore, lease: Lease) {
+    for _ in 0..100 {
+        store.fail_next(CommandKind::Release, MemoryFault::NoPrimary);
+    }
+    drop(lease);
 }
 
 /// The holder of the missing name is in the error, also when the time is over during another try.
