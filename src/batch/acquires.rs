@@ -1,7 +1,7 @@
 //! Fast-path acquires, alone or several in one command.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::HashMap;
 

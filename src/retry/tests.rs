@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mongo_lease_core::rules::MAYBE_APPLIED;
+use mongo_lease_core::rules::{Advice, MAYBE_APPLIED, Outcome, REFUSED};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
@@ -84,6 +84,47 @@ async fn a_call_that_was_sent_may_have_been_applied() {
     let failure: Failure = call.await.unwrap().unwrap_err();
     assert!(matches!(failure.cause, Cause::Deadline) && failure.outcome == MAYBE_APPLIED);
     assert!(!stage.is_withdrawn());
+}
+
+fn refused(outcome: Outcome) -> Failure {
+    Failure { outcome, cause: Cause::Reply("as the test wants it".to_owned()) }
+}
+
+/// A later attempt shows nothing of an earlier one that may have been applied.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_fails_may_have_been_applied_by_any_of_its_attempts() {
+    let not_applied = Outcome { advice: Advice::Retry, maybe_applied: false };
+    // The outcomes of its first attempts, where they are answered, and whether the last one is refused for good. It is
+    // not answered otherwise, and was not sent.
+    for (answers, is_refused, wanted) in [
+        (vec![Some(not_applied)], true, false),
+        (vec![Some(MAYBE_APPLIED)], true, true),
+        (vec![None], true, true),
+        (vec![Some(not_applied)], false, false),
+        (vec![Some(MAYBE_APPLIED)], false, true),
+        (vec![None], false, true),
+        (vec![Some(MAYBE_APPLIED), Some(not_applied)], false, true),
+        (vec![None, Some(not_applied)], false, true),
+    ] {
+        let clock = paused();
+        let (mut attempts, call) = call(&clock, SHORT, LONG);
+        let mut unanswered = Vec::new();
+        for outcome in &answers {
+            let (answer, stage) = attempts.recv().await.unwrap();
+            assert!(stage.send(clock.now()));
+            match outcome {
+                Some(outcome) => assert!(answer.send(Err(refused(*outcome))).is_ok()),
+                None => unanswered.push(answer),
+            }
+        }
+        let (last, stage) = attempts.recv().await.unwrap();
+        if is_refused {
+            assert!(stage.send(clock.now()));
+            assert!(last.send(Err(refused(REFUSED))).is_ok());
+        }
+        let failure = call.await.unwrap().unwrap_err();
+        assert_eq!(failure.outcome.maybe_applied, wanted, "{answers:?} {is_refused}");
+    }
 }
 
 /// Answers each in its turn, whose attempts come to the test, for a command that goes on in another form each time.

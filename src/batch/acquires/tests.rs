@@ -25,7 +25,7 @@ const LATER: Instant = Instant::from_micros(9_000_001);
 const TOKEN: Timestamp = Timestamp { time: 1_700_000_000, increment: 1 };
 
 /// A call's attempt that has not been sent.
-fn acquire(form: FastForm) -> FastAcquire {
+pub(in crate::batch) fn acquire(form: FastForm) -> FastAcquire {
     let timing = Timing::new(Duration::from_secs(30), Duration::from_secs(1), None);
     let request = AcquireRequest {
         name: "a".to_owned(),

@@ -1,12 +1,17 @@
-//! Which leases a delete of many has released, by the count and a read after it.
+//! Which leases a delete of many has released, by the count and a read after it, and when a majority is waited for.
+
+use std::time::Duration;
 
 use mongo_lease_core::commands::{Ended, Form, GrantMatch, LeaseSnapshot, ReleaseTarget, snapshot};
-use mongo_lease_core::rules::Advice;
+use mongo_lease_core::rules::{Advice, Applied, FastForm, Lane};
 use mongodb::bson::{DateTime, doc};
 
-use super::{EndItem, EndReply, which_ended};
+use super::{EndItem, EndReply, ReleaseBatch, ReleaseStep, Tombstones, which_ended};
+use crate::batch::acquires::tests::acquire;
+use crate::batch::op::{Attempted, BatchOp};
 use crate::failure::Failure;
-use crate::runner::PriorEffect;
+use crate::memory::MemoryStore;
+use crate::runner::{AttemptLimits, AttemptTime, Backend, PriorEffect, Runner};
 
 fn target(name: &str) -> ReleaseTarget {
     let grant = GrantMatch::Grant("own.1".into());
@@ -95,5 +100,44 @@ fn behind_a_cut_off_command_what_has_gone_is_told_apart() {
         assert_eq!(answers(1), [gone, stands, gone]);
         // The count equals the number of items: nothing was released before.
         assert_eq!(answers(2), [EndReply::Ended, stands, EndReply::Ended]);
+    }
+}
+
+#[test]
+fn a_release_is_about_its_lease_and_has_written_what_it_ended() {
+    assert_eq!(ReleaseBatch::name(&EndItem::new(target("a"), None)), "a");
+    let (none, gone) = (PriorEffect::NotApplied, EndReply::Gone(PriorEffect::CutOff));
+    for (reply, wanted) in
+        [(EndReply::Ended, true), (EndReply::NotEnded(none), false), (gone, false)]
+    {
+        assert_eq!(ReleaseBatch::has_written(&reply), wanted, "{reply:?}");
+    }
+}
+
+/// A release that has found nothing is told so without a majority, unless a former attempt of it may wait for one.
+#[tokio::test(start_paused = true)]
+async fn a_majority_is_waited_for_where_an_earlier_command_may_have_ended_the_lease() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let store = MemoryStore::new();
+    let runner = Runner::new(Backend::Memory(store.clone()), "locks", 9).expect("it runs");
+    let batch = ReleaseBatch { step: ReleaseStep::Free, tombstones: Tombstones::new(false) };
+    let deadline = runner.clock().now().after(30 * SECOND);
+    let slot = runner.slot(Lane::Release, false, deadline).await.expect("it is free");
+    let limits = || AttemptLimits::from(AttemptTime::from(deadline));
+    // The newest write, which no majority has.
+    store.set_majority_delay(60 * SECOND);
+    let granted = slot.apply(&acquire(FastForm::LookUp), limits()).await;
+    assert!(matches!(granted, Ok(Applied::Unconfirmed(..))));
+    let first = || EndItem::new(target("another"), None);
+    let earlier = PriorEffect::CutOff;
+    for (item, waits) in [
+        (first(), false),
+        (first().repeated(true), true),
+        (EndItem { earlier, ..first() }, true),
+        (EndItem { earlier, ..first().repeated(true) }, true),
+    ] {
+        let what = format!("{item:?}");
+        let attempted = batch.attempt(&slot, &[item], limits()).await.expect("it is answered");
+        assert_eq!(matches!(attempted, Attempted::Unconfirmed(..)), waits, "{what}");
     }
 }

@@ -4,9 +4,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use mongo_lease::simulated::SimulatedAnswer;
-use mongo_lease::{Acquire, LeaseManager, MemoryStore, Tuning};
+use mongo_lease::{Acquire, Lease, LeaseManager, MemoryStore, Released, Tuning};
 
 use super::manager;
 use super::wire::Wire;
@@ -288,6 +288,51 @@ async fn a_release_of_which_a_command_fails_sends_what_it_needs_to_know_its_outc
         }
     }
     assert_eq!(table, RELEASES);
+}
+
+/// It was released by the command that was cut off, or by an operator after its end.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_was_cut_off_of_a_lease_that_was_lost_is_of_unknown_outcome() {
+    let (store, wire, leases) = apart().await;
+    let lease = leases.acquire("a").renew(false).await.unwrap();
+    // Lost by the holder's clock, and not yet expired by the server's.
+    while lease.is_valid() {
+        pass(SECOND / 10).await;
+    }
+    assert_eq!(store.leases_in_use(), 1);
+    wire.plan("Delete", true, SimulatedAnswer::CutOff);
+    assert_eq!(lease.release().await.unwrap(), Released::Unknown);
+}
+
+/// Of one holder of several no query could tell the outcome of a command for many, nor of a hand-off.
+#[tokio::test(start_paused = true)]
+async fn releases_at_once_share_commands_unless_others_hold_or_wait() {
+    const COUNT: usize = 100;
+    let mut table = Vec::new();
+    for kind in ["exclusive", "permit", "awaited"] {
+        let (store, wire, leases) = apart().await;
+        let other = manager(&store).await;
+        let (mut held, mut waiting) = (Vec::new(), Vec::new());
+        for number in 0..COUNT {
+            let name = number.to_string();
+            held.push(match kind {
+                "permit" => leases.semaphore(&name, 2).acquire().await.unwrap(),
+                _ => leases.acquire(&name).await.unwrap(),
+            });
+            if kind == "awaited" {
+                let call = queued_by(&other, |it| it.acquire(&name).wait_forever());
+                waiting.push(call.await);
+            }
+        }
+        wire.sent();
+        for released in join_all(held.into_iter().map(Lease::release)).await {
+            assert_done(released.unwrap(), kind);
+        }
+        table.push((kind, counted(&wire.sent())));
+    }
+    let wanted =
+        [("exclusive", "5 Delete"), ("permit", "100 Delete"), ("awaited", "5 Delete, 100 End")];
+    assert_eq!(table, wanted.map(|(kind, sent)| (kind, sent.to_owned())));
 }
 
 /// The command that fails and how, and all that the shutdown sent. Another process waits for one of three leases.
