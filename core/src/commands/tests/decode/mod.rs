@@ -3,6 +3,7 @@
 mod admissions;
 mod fast_acquire;
 mod indexes;
+mod replies;
 mod watch;
 
 use crate::bson::doc;
