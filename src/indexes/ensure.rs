@@ -107,7 +107,7 @@ fn one_attempt(runner: &Runner, attempt: Duration) -> RetryPolicy {
 
 /// Whether another read of the indexes may show success or an obstacle. Without a server it cannot: the driver has
 /// already waited for one for as long as it is configured to.
-fn may_look_again(failure: &Failure) -> bool {
+pub(super) fn may_look_again(failure: &Failure) -> bool {
     match failure.server_code() {
         _ if failure.is_out_of_reach() => false,
         // NamespaceNotFound, IndexNotFound, NamespaceExists, IndexAlreadyExists, IndexOptionsConflict,

@@ -1,9 +1,14 @@
 //! Problems of indexes, including indexes that new servers cannot create.
 
 use mongo_lease_core::commands::FoundIndex;
+use mongo_lease_core::rules::NOT_APPLIED;
 use mongodb::bson::{Bson, Document, doc};
+use mongodb::error::{CommandError, Error as DriverError, ErrorKind};
 
+use super::ensure::may_look_again;
+use super::is_unauthorized;
 use super::problem::{IndexProblem, IndexProblemKind, problems, text};
+use crate::failure::{Failure, UNANSWERED, driver_failure};
 
 fn named(name: &str, key: Document) -> FoundIndex {
     FoundIndex { name: name.to_owned(), key, ..FoundIndex::default() }
@@ -16,6 +21,12 @@ fn unique() -> FoundIndex {
 fn expiring(seconds: impl Into<Bson>) -> FoundIndex {
     let expire_after_seconds = Some(seconds.into());
     FoundIndex { expire_after_seconds, ..named("expiresAt_1", doc! { "expiresAt": 1 }) }
+}
+
+fn refused(code: i32, message: &str) -> DriverError {
+    let error = serde_json::json!({ "code": code, "codeName": "", "errmsg": message });
+    let error: CommandError = serde_json::from_value(error).expect("the driver's form");
+    ErrorKind::Command(error).into()
 }
 
 fn only(found: &[FoundIndex]) -> IndexProblem {
@@ -121,4 +132,39 @@ fn what_stands_in_the_way_is_told_first() {
     let told = text(&problems(&[partial])).unwrap();
     let [first, then] = told.split("; ").collect::<Vec<_>>()[..] else { panic!("{told}") };
     assert!(first.contains("is partial") && then.contains("`name` is missing"), "{told}");
+}
+
+#[test]
+fn an_access_is_denied_by_its_code_or_by_the_words_of_atlas() {
+    for (code, message, wanted) in [
+        (13, "", true),
+        (8_000, "user is not allowed to do action", true),
+        (8_000, "no such host", false),
+        (26, "not allowed", false),
+    ] {
+        assert_eq!(is_unauthorized(&refused(code, message)), wanted, "{code} {message}");
+    }
+    assert!(!is_unauthorized(&DriverError::custom("not allowed")));
+}
+
+/// Another process may create them at the same moment.
+#[test]
+fn the_indexes_are_read_again_after_an_error_that_may_pass() {
+    const NOT_WRITABLE_PRIMARY: i32 = 10_107;
+    for (code, wanted) in [
+        (26, true),
+        (27, true),
+        (48, true),
+        (68, true),
+        (85, true),
+        (86, true),
+        (117, true),
+        (276, true),
+        (NOT_WRITABLE_PRIMARY, true),
+        (13, false),
+    ] {
+        assert_eq!(may_look_again(&driver_failure(refused(code, ""))), wanted, "{code}");
+    }
+    let nowhere = Failure { outcome: NOT_APPLIED, ..UNANSWERED };
+    assert!(may_look_again(&nowhere));
 }

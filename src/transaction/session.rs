@@ -1,5 +1,8 @@
 //! The session of a transaction under a lease: the driver's, or that of a simulation.
 
+#[cfg(test)]
+mod tests;
+
 use mongo_lease_core::commands::{EmptyRead, Guard};
 use mongo_lease_core::rules::{COMMIT_TIMEOUT, CommitAnswer, Instant, MAYBE_APPLIED};
 use mongodb::ClientSession;
