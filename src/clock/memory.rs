@@ -133,3 +133,38 @@ fn split_mix(state: &AtomicU64) -> u64 {
     number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The first numbers of the generator from this seed, as its authors give them.
+    #[tokio::test(start_paused = true)]
+    async fn a_simulated_clock_draws_the_numbers_of_its_seed() {
+        let clock = MemoryClock::simulated(0, 1_234_567);
+        let mut bytes = [0; 20];
+        assert!(clock.is_simulated() && clock.fill(&mut bytes));
+        let numbers = [6_457_827_717_110_365_317_u64, 3_203_168_211_198_807_973];
+        let wanted = numbers.map(u64::to_le_bytes).concat();
+        assert_eq!(bytes[..16], wanted);
+        assert_ne!(bytes[16..], [0; 4]);
+        let usual = MemoryClock::new();
+        assert!(!usual.is_simulated() && !usual.fill(&mut bytes));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_too_fast_shows_more_and_wakes_earlier() {
+        let clock = MemoryClock::simulated(0, 1);
+        for (drift, shown_ms) in [(0, 10_000), (250_000, 12_500), (-200_000, 8_000)] {
+            let drifting = clock.drifting(drift);
+            let (began, real) = (drifting.now(), TokioInstant::now());
+            tokio::time::sleep(10 * SECOND).await;
+            let shown = drifting.now().since(began);
+            assert_eq!(shown.as_millis(), shown_ms, "{drift}");
+            drifting.sleep_until(drifting.now().after(shown)).await;
+            assert_eq!(real.elapsed().as_millis(), 20_000, "{drift}");
+        }
+    }
+}
