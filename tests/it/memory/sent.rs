@@ -152,6 +152,28 @@ async fn a_call_whose_first_command_fails_sends_another_or_gives_back_what_it_ma
     }
 }
 
+/// It is in no queue. For an exclusive lease the release of the whole document comes first.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_call_that_does_not_wait_ends_what_it_may_have() {
+    for (name, given_back) in [("FastAcquire", &["Delete"][..]), ("FastAdmit", &["End", "Delete"])]
+    {
+        let (store, wire, leases) = apart().await;
+        let semaphore = leases.semaphore("a", 2);
+        wire.plan(name, true, SimulatedAnswer::ConnectionBroke);
+        let call = tokio::spawn(async move {
+            match name {
+                "FastAcquire" => leases.try_acquire("a").await,
+                _ => semaphore.try_acquire().await,
+            }
+        });
+        until_answered(&wire, name).await;
+        call.abort();
+        pass(SECOND).await;
+        assert_eq!(wire.sent(), given_back);
+        assert_eq!(store.leases_in_use(), 0);
+    }
+}
+
 /// The first attempt is carried out, and another one brings its grant before it is known to have failed.
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_to_an_attempt_ends_no_lease_that_another_one_has_brought() {

@@ -1,10 +1,11 @@
 //! Decoding of change events.
 
 use crate::bson::{Bson, DateTime, Document, doc};
+use crate::rules::ids::ManagerId;
 use crate::rules::time::Instant;
 
 use super::super::TOKEN;
-use crate::commands::watch::{Promotion, StreamEvent, decode};
+use crate::commands::watch::{Promotion, StreamEvent, decode, pipeline};
 
 pub(super) const EXPIRES_AT: DateTime = DateTime::from_millis(1_700_000_031_000);
 
@@ -135,4 +136,13 @@ fn an_event_without_an_echo_or_a_time_says_nothing() {
         event.remove("clusterTime");
         assert_eq!(decode(&event), None, "{event}");
     }
+}
+
+/// All other writes to the collection, and the rest of each document, stay on the server.
+#[test]
+fn a_stream_asks_for_the_promotions_of_its_manager_alone() {
+    let stages = pipeline(&ManagerId::new("0123".to_owned()));
+    let [ours, fields] = &stages[..] else { panic!("{stages:?}") };
+    assert!(ours.get_document("$match").unwrap().to_string().contains("0123-"), "{ours}");
+    assert!(fields.get_document("$project").unwrap().contains_key("clusterTime"), "{fields}");
 }
