@@ -134,6 +134,13 @@ fn what_stands_in_the_way_is_told_first() {
     assert!(first.contains("is partial") && then.contains("`name` is missing"), "{told}");
 }
 
+/// As the migration has them, which lists the indexes itself.
+#[test]
+fn a_collection_without_indexes_has_a_problem_for_each() {
+    let listed = [doc! { "name": "name_1", "key": { "name": 1 }, "unique": true }];
+    assert_eq!([super::problems(&[]).len(), super::problems(&listed).len()], [2, 1]);
+}
+
 #[test]
 fn an_access_is_denied_by_its_code_or_by_the_words_of_atlas() {
     for (code, message, wanted) in [

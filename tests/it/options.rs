@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Bson, Document, doc};
 use mongo_lease::{Error, LeaseManager, MemoryStore, ScheduledJob, Tuning};
+use tokio::time::Instant;
 
 use crate::permits::{granted, queued_by};
 
@@ -145,7 +146,10 @@ async fn a_manager_whose_stream_is_off_waits_without_one() {
     let leases = LeaseManager::in_memory(&client).tuning(tuning).build().await.unwrap();
     let lease = LeaseManager::in_memory(&store).await.unwrap().acquire("a").await.unwrap();
     let next = queued_by(&leases, |leases| leases.acquire("a").wait_forever()).await;
+    let released = Instant::now();
     lease.release().await.unwrap();
     drop(granted(next).await);
+    // It polls, and its longest pause is 250 ms.
+    assert!(released.elapsed() <= Duration::from_millis(250), "{:?}", released.elapsed());
     assert_eq!(client.streams_asked_for(), 0);
 }

@@ -35,6 +35,7 @@ pub(crate) async fn written<'a>(
     work: &Collection<Document>,
 ) -> Result<Transaction<'a>> {
     let mut tx = lease.transaction().await?;
+    assert!(format!("{tx:?}").contains(&format!("{:?}", lease.name())), "{tx:?}");
     work.insert_one(doc! { "by": lease.name() }).session(&mut tx).await?;
     Ok(tx)
 }

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use mongo_lease::mongodb::bson::{Document, doc};
-use mongo_lease::{CommandKind, Election, Error, LeaseManager, MemoryFault, MemoryStore, Tuning};
+use mongo_lease::{
+    CommandKind, Election, Error, LeaseManager, MemoryFault, MemoryStore, Released, Tuning,
+};
 use mongo_lease_testbed::{FailCommand, Server};
 
 use super::{Lines, alone};
@@ -86,6 +88,25 @@ async fn a_loss_is_one_line_whatever_calls_learn_of_it() {
     assert_eq!(errors.len(), 2, "{errors:#?}");
     let warned = lines.iter().filter(|line| line.starts_with("event WARN"));
     assert_eq!(warned.count(), 0, "{lines:#?}");
+}
+
+/// Each release deletes its document then.
+#[tokio::test]
+async fn a_collection_that_refuses_tombstones_is_named_once() {
+    let test = "causes::a_collection_that_refuses_tombstones_is_named_once";
+    let Some((lines, _guard)) = alone(test, Lines::default()).await else { return };
+    let database = migrated(Server::shared()).await;
+    let no_tombstones = doc! { "value": { "not": { "pattern": "^released:" } } };
+    let schema = doc! { "$jsonSchema": { "properties": no_tombstones } };
+    database.run_command(doc! { "collMod": "locks", "validator": schema }).await.unwrap();
+    let leases = builder(&database).tombstones(true).build().await.unwrap();
+    for name in ["a", "b", "c"] {
+        let lease = leases.acquire(name).await.unwrap();
+        assert_eq!(lease.release().await.unwrap(), Released::Released);
+    }
+    let warned = lines.taken_with("event WARN");
+    assert_eq!(warned.len(), 1, "{warned:#?}");
+    assert!(warned[0].contains("the collection refuses tombstones"), "{warned:#?}");
 }
 
 #[tokio::test]

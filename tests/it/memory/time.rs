@@ -96,7 +96,7 @@ type Waiting = <Acquire as IntoFuture>::IntoFuture;
 async fn a_call_that_is_not_polled_does_not_block_the_next_one() {
     let store = MemoryStore::new();
     let leases = manager(&store).await;
-    let mut left = polled_once(vec![leases.acquire("a")]).await;
+    let mut left = polled_once(vec![leases.acquire("a").value("mine")]).await;
     let wait = Duration::from_secs(10);
     let lease = leases.acquire("a").wait(wait).await.expect("the first call is not polled");
     // Polled again, it waits for its turn like any other call.
@@ -105,7 +105,7 @@ async fn a_call_that_is_not_polled_does_not_block_the_next_one() {
     assert!(first.as_mut().now_or_never().is_none(), "the lease is held");
     lease.release().await.unwrap();
     let granted = bounded(first).await.unwrap();
-    assert!(granted.is_valid());
+    assert!(granted.is_valid() && granted.value() == "mine");
 }
 
 #[tokio::test(start_paused = true)]
@@ -264,13 +264,17 @@ async fn an_inherited_entry_lives_on() {
         let lease = holder.acquire("a").ttl(60 * MINUTE).await.unwrap();
         let wait = if is_dropped { 60 * MINUTE } else { Duration::from_secs(2) };
         let first = queued_by(&leases, |leases| leases.acquire("a").wait(wait)).await;
-        let second = tokio::spawn(leases.acquire("a").wait_forever().into_future());
+        let waiting = || tokio::spawn(leases.acquire("a").wait_forever().into_future());
+        let (between, second) = (waiting(), waiting());
         pass(Duration::from_millis(10)).await;
         let behind = queued_by(&other, |leases| leases.acquire("a").wait_forever()).await;
         if is_dropped {
             first.abort();
         }
         assert!(!matches!(bounded(first).await, Ok(Ok(_))), "dropped: {is_dropped}");
+        // It has inherited the entry, and leaves it to the next one.
+        pass(Duration::from_secs(1)).await;
+        between.abort();
         // Ten times as long as an entry lives without a heartbeat.
         pass(Duration::from_secs(30)).await;
         network.fail_next(CommandKind::Release, MemoryFault::NoPrimary);

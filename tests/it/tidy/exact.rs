@@ -17,7 +17,7 @@ const MEASURES: [(&str, &str, &str); 9] = [
         "election.rs events.rs late_majority.rs late_majority/acquiring.rs \
          late_majority/ending.rs late_majority/holding.rs late_majority/waiting.rs line/terms.rs \
          logs.rs memory/bounds.rs memory/cleanup.rs memory/overload.rs memory/stream.rs \
-         memory/time.rs memory/wire.rs several/convoy.rs several/trouble.rs shutdown.rs",
+         memory/time.rs memory/wire.rs options.rs several/convoy.rs several/trouble.rs shutdown.rs",
     ),
     (
         "elapsed()",
