@@ -1,6 +1,8 @@
 //! The engine: state and tasks that all handles of one manager share.
 
 mod shutdown;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::pin::pin;

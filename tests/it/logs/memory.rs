@@ -101,3 +101,22 @@ async fn a_heartbeat_that_is_not_confirmed_is_a_line() {
     assert_eq!(of_heartbeats.len(), 1, "{warned:#?}");
     assert!(of_heartbeats[0].contains("lease.name=\"a\""), "{of_heartbeats:#?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_lease_that_cannot_be_released_is_a_line() {
+    let test = "memory::a_dropped_lease_that_cannot_be_released_is_a_line";
+    let Some((lines, _guard)) = alone_in_memory(test).await else { return };
+    let store = MemoryStore::new();
+    let leases = LeaseManager::in_memory(&store).build().await.unwrap();
+    for refused in [false, true] {
+        let lease = leases.acquire(refused.to_string()).renew(false).await.unwrap();
+        if refused {
+            store.fail_next(CommandKind::Release, MemoryFault::Refused);
+        }
+        drop(lease);
+        pass(SECOND).await;
+        let warned = lines.taken_with("event WARN");
+        let is_it = |it: &&String| it.contains("could not be released") && it.contains("leases=1");
+        assert_eq!(warned.iter().filter(is_it).count(), usize::from(refused), "{warned:#?}");
+    }
+}
