@@ -2,6 +2,7 @@
 
 mod bounds;
 mod cleanup;
+mod ended;
 mod faults;
 mod kept;
 mod overload;
