@@ -2,8 +2,7 @@
 
 use mongo_lease_core::commands::{DecodeError, StatementError, Unconfirmed};
 use mongo_lease_core::rules::{Advice, MAYBE_APPLIED, NOT_APPLIED, Outcome, REFUSED};
-use mongodb::Client;
-use mongodb::bson::{Timestamp, doc};
+use mongodb::bson::Timestamp;
 use mongodb::error::{CommandError, Error as DriverError, ErrorKind, WriteFailure};
 
 use super::{
@@ -123,15 +122,6 @@ fn a_label_says_that_nothing_was_written() {
         let error = ErrorKind::Write(WriteFailure::WriteConcernError(error)).into();
         assert_eq!(driver_outcome(&error), wanted, "{labels:?}");
     }
-}
-
-#[tokio::test]
-async fn without_a_server_nothing_was_written() {
-    let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=0";
-    let database = Client::with_uri_str(nobody).await.expect("a client").database("app");
-    let failure = driver_failure(database.run_command(doc! { "ping": 1 }).await.unwrap_err());
-    assert!(failure.is_out_of_reach(), "{failure:?}");
-    assert_eq!(failure.outcome, NOT_APPLIED);
 }
 
 #[test]

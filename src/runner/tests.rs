@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use mongo_lease_core::commands::probe::{Hello, Ping};
 use mongo_lease_core::commands::{Heartbeat, SharedSnapshot, StreamEvent, Unconfirmed};
-use mongo_lease_core::rules::{Instant, Lane};
+use mongo_lease_core::rules::{Instant, Lane, NOT_APPLIED};
 use mongo_lease_memory::CommandKind;
+use mongodb::Client;
 use mongodb::bson::{Timestamp, doc};
 
 use super::attempt::ServerTimes;
@@ -245,4 +246,13 @@ fn a_command_tells_the_server_its_times() {
         ServerTimes { max_ms: 7, acknowledged_ms }.insert_into(&mut command);
         assert_eq!(command, wanted);
     }
+}
+
+#[tokio::test]
+async fn without_a_server_nothing_was_written() {
+    let nobody = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=0";
+    let database = Client::with_uri_str(nobody).await.expect("a client").database("app");
+    let failure = driver_failure(database.run_command(doc! { "ping": 1 }).await.unwrap_err());
+    assert!(failure.is_out_of_reach(), "{failure:?}");
+    assert_eq!(failure.outcome, NOT_APPLIED);
 }

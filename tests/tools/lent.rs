@@ -176,7 +176,7 @@ async fn is_in_order(server: &Server) -> bool {
         let others = reply.get_document("cursor").unwrap().get_array("firstBatch").unwrap();
         let is_idle = |other: &Bson| {
             let other = other.as_document().expect("a connection");
-            other.get_bool("active") == Ok(false)
+            other.get_bool("active").is_ok_and(|active| !active)
         };
         let are_idle = looked.elapsed() > IDLE_AFTER && others.iter().all(is_idle);
         is_quiet = others.is_empty() || are_idle;
