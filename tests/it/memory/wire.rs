@@ -9,7 +9,9 @@ use mongo_lease::{CommandKind, LeaseManager, MemoryStore, Tuning};
 use mongo_lease_core::commands::{
     FindEntries, FindHolders, Heartbeat, RenewHolders, RenewMany, StreamEvent,
 };
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
+
+use crate::patience::pass;
 
 /// The messages of a change stream.
 #[derive(Clone, Copy)]
@@ -144,7 +146,7 @@ impl SimulatedProcess for Wire {
             return command.answer(answer);
         }
         tokio::spawn(async move {
-            sleep(late).await;
+            pass(late).await;
             command.answer(answer);
         });
     }
