@@ -1,6 +1,7 @@
 //! `doctor`: it finds problems, says what to do, and changes nothing.
 
 mod oplog;
+mod replication;
 mod role;
 
 use std::sync::Arc;
