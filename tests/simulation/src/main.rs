@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use simulation::{Control, History, Plan, ROUND_MS, judge, run, shrink, table};
+use simulation::{Broken, Control, Plan, ROUND_MS, judge, run, shrink, table};
 
 /// How many rounds a virtual hour has.
 const ROUNDS_AN_HOUR: u64 = 3_600_000 / ROUND_MS;
@@ -61,7 +61,7 @@ fn simulate(options: &Options) -> std::io::Result<ExitCode> {
     let seed = options.seed.unwrap_or_else(|| u64::from(rand::random::<u32>()));
     let mut file = options.history.as_ref().map(File::create).transpose()?.map(BufWriter::new);
     let rounds = options.rounds.unwrap_or(options.hours * ROUNDS_AN_HOUR);
-    let (mut done, mut calls, mut granted) = (0, 0, 0);
+    let (mut done, mut broken, mut calls, mut granted) = (0, 0, 0, 0);
     for round in 0..rounds {
         if options.seconds.is_some_and(|most| began.elapsed().as_secs() >= most) {
             break;
@@ -77,7 +77,9 @@ fn simulate(options: &Options) -> std::io::Result<ExitCode> {
         done += 1;
         let counts = history.calls();
         (calls, granted) = (calls + counts.0, granted + counts.1);
-        if let Some(code) = verdict(options, &plan, &history, began) {
+        let found = judge(&plan, &history);
+        broken += u32::from(!found.is_empty());
+        if let Some(code) = verdict(options, &plan, &found, began) {
             if let Some(file) = &mut file {
                 file.flush()?;
             }
@@ -86,13 +88,20 @@ fn simulate(options: &Options) -> std::io::Result<ExitCode> {
     }
     let (seconds, virtual_s) = (began.elapsed().as_secs_f64(), done * ROUND_MS / 1_000);
     println!("seed {seed}: {done} rounds, {virtual_s} virtual seconds in {seconds:.2} s");
-    println!("{calls} calls, {granted} grants; no promise was broken");
-    Ok(ExitCode::from(if options.control.is_some() { 2 } else { 0 }))
+    let outcome = match broken {
+        0 => "no promise was broken".to_owned(),
+        _ => format!("{broken} rounds broke a promise"),
+    };
+    println!("{calls} calls, {granted} grants; {outcome}");
+    Ok(match (options.control, broken) {
+        (Some(_), _) => ExitCode::from(2),
+        (None, 0) => ExitCode::SUCCESS,
+        (None, _) => ExitCode::FAILURE,
+    })
 }
 
 /// Says whether the round ends the program.
-fn verdict(options: &Options, plan: &Plan, history: &History, began: Instant) -> Option<ExitCode> {
-    let found = judge(plan, history);
+fn verdict(options: &Options, plan: &Plan, found: &[Broken], began: Instant) -> Option<ExitCode> {
     if let Some(control) = options.control {
         let (shown, seconds) = (found.first()?, began.elapsed().as_secs_f64());
         println!("{} was found after {seconds:.2} s, seed {}: {shown}", control.name, plan.seed);
