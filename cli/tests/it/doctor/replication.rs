@@ -1,4 +1,4 @@
-//! What doctor says of a majority that does not come, and of one that it cannot ask.
+//! Whether `doctor` tells a majority that does not come from one that it cannot ask.
 
 use mongo_lease_testbed::FailCommand;
 use serde_json::{Value, json};
