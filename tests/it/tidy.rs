@@ -62,7 +62,7 @@ const TESTS: &str = "\
 
 /// Texts that are banned from tests. Other processes are started by the testbed's `command`: else they inherit which
 /// signals are ignored, and a test depends on who has started it.
-const TEST_BANS: [&str; 4] = ["#[ignore", "thread::sleep(", "time::sleep(", "Command::new("];
+const TEST_BANS: [&str; 3] = ["#[ignore", "sleep(", "Command::new("];
 
 #[test]
 fn everything_is_in_its_room() {

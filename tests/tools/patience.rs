@@ -169,7 +169,8 @@ pub(crate) async fn written(
     .await;
 }
 
-/// Lets this time pass on a paused clock, which takes none.
+/// Lets this time pass on a paused clock, which takes none. Panics with any other clock.
 pub(crate) async fn pass(time: Duration) {
+    tokio::time::advance(Duration::ZERO).await;
     tokio::time::sleep(time).await;
 }

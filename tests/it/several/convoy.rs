@@ -8,10 +8,11 @@ use mongo_lease::{LeaseManager, LeaseSet, MemoryStore};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::trouble::manager;
 use crate::common::short_or_long;
+use crate::patience::pass;
 
 const TASKS: u64 = 150;
 /// So many of them ask for a set.
@@ -60,7 +61,7 @@ async fn task(leases: LeaseManager, number: u64, pause_millis: u64, waits: Arc<M
     let mut dice = StdRng::seed_from_u64(number);
     let end = Instant::now() + span();
     loop {
-        sleep(Duration::from_millis(dice.random_range(0..=2 * pause_millis))).await;
+        pass(Duration::from_millis(dice.random_range(0..=2 * pause_millis))).await;
         let mut names = vec![any_name(&mut dice)];
         while number < SETS && names.len() < SIZE {
             let name = any_name(&mut dice);
@@ -78,7 +79,7 @@ async fn task(leases: LeaseManager, number: u64, pause_millis: u64, waits: Arc<M
         let Ok(granted) = timeout_at(end, call).await else { return };
         waits.lock().unwrap().note(&names, begin.elapsed(), granted.is_ok());
         let Ok(held) = granted else { continue };
-        sleep(HOLD).await;
+        pass(HOLD).await;
         for lease in held {
             lease.release().await.unwrap();
         }
