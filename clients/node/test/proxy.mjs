@@ -1,4 +1,4 @@
-// A network between a client and the server that can lose a reply, stand still, and keep the bytes of commands.
+// A network between a client and the server that can lose or hold a reply, stand still, and keep the bytes of commands.
 
 import { createConnection, createServer } from 'node:net';
 import { once } from 'node:events';
@@ -11,6 +11,7 @@ export class Proxy {
   /** The commands that have passed, by name, as raw documents in the order of their sending. */
   sent = [];
   #lose = [];
+  #hold = [];
   #isStill = false;
   #pairs = new Set();
 
@@ -33,6 +34,11 @@ export class Proxy {
   /** The reply to the next command of this name is lost with its connection, after the server has carried it out. */
   loseNextReply(command) {
     return new Promise((lost) => this.#lose.push({ command, lost }));
+  }
+
+  /** Holds the reply to the next command of this name, and resolves then to a function that lets it go on. */
+  holdNextReply(command) {
+    return new Promise((held) => this.#hold.push({ command, held }));
   }
 
   /** From now on nothing passes, and connections stay open. */
@@ -66,6 +72,7 @@ export class Proxy {
     const pair = { client, server };
     this.#pairs.add(pair);
     const lost = new Map();
+    const held = new Map();
     client.on(
       'data',
       messages((message) => {
@@ -75,6 +82,8 @@ export class Proxy {
           this.sent.push({ name, command });
           const place = this.#lose.findIndex((loss) => loss.command === name);
           if (place >= 0) lost.set(message.readInt32LE(4), this.#lose.splice(place, 1)[0]);
+          const hold = this.#hold.findIndex((it) => it.command === name);
+          if (hold >= 0) held.set(message.readInt32LE(4), this.#hold.splice(hold, 1)[0]);
         }
         server.write(message);
       }),
@@ -82,6 +91,8 @@ export class Proxy {
     server.on(
       'data',
       messages((message) => {
+        const hold = held.get(message.readInt32LE(8));
+        if (hold) return hold.held(() => client.write(message));
         const loss = lost.get(message.readInt32LE(8));
         if (!loss) return client.write(message);
         client.destroy();
