@@ -10,8 +10,7 @@ const OP_MSG = 2013;
 export class Proxy {
   /** The commands that have passed, by name, as raw documents in the order of their sending. */
   sent = [];
-  #lose = [];
-  #hold = [];
+  #fates = [];
   #isStill = false;
   #pairs = new Set();
 
@@ -33,12 +32,16 @@ export class Proxy {
 
   /** The reply to the next command of this name is lost with its connection, after the server has carried it out. */
   loseNextReply(command) {
-    return new Promise((lost) => this.#lose.push({ command, lost }));
+    return new Promise((lost) => {
+      this.#fates.push({ command, meet: ({ cut }) => lost(cut()) });
+    });
   }
 
   /** Holds the reply to the next command of this name, and resolves then to a function that lets it go on. */
   holdNextReply(command) {
-    return new Promise((held) => this.#hold.push({ command, held }));
+    return new Promise((held) => {
+      this.#fates.push({ command, meet: ({ pass }) => held(pass) });
+    });
   }
 
   /** From now on nothing passes, and connections stay open. */
@@ -71,8 +74,12 @@ export class Proxy {
     const server = createConnection({ host, port });
     const pair = { client, server };
     this.#pairs.add(pair);
-    const lost = new Map();
-    const held = new Map();
+    const end = () => {
+      this.#pairs.delete(pair);
+      client.destroy();
+      server.destroy();
+    };
+    const fates = new Map();
     client.on(
       'data',
       messages((message) => {
@@ -80,10 +87,8 @@ export class Proxy {
         if (command) {
           const [name] = Object.keys(command);
           this.sent.push({ name, command });
-          const place = this.#lose.findIndex((loss) => loss.command === name);
-          if (place >= 0) lost.set(message.readInt32LE(4), this.#lose.splice(place, 1)[0]);
-          const hold = this.#hold.findIndex((it) => it.command === name);
-          if (hold >= 0) held.set(message.readInt32LE(4), this.#hold.splice(hold, 1)[0]);
+          const place = this.#fates.findIndex((fate) => fate.command === name);
+          if (place >= 0) fates.set(message.readInt32LE(4), this.#fates.splice(place, 1)[0]);
         }
         server.write(message);
       }),
@@ -91,20 +96,12 @@ export class Proxy {
     server.on(
       'data',
       messages((message) => {
-        const hold = held.get(message.readInt32LE(8));
-        if (hold) return hold.held(() => client.write(message));
-        const loss = lost.get(message.readInt32LE(8));
-        if (!loss) return client.write(message);
-        client.destroy();
-        server.destroy();
-        return loss.lost();
+        const fate = fates.get(message.readInt32LE(8));
+        const pass = () => client.write(message);
+        if (fate) fate.meet({ pass, cut: end });
+        else pass();
       }),
     );
-    const end = () => {
-      this.#pairs.delete(pair);
-      client.destroy();
-      server.destroy();
-    };
     for (const socket of [client, server]) socket.on('error', end).on('close', end);
     if (this.#isStill) {
       client.pause();
